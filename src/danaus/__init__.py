@@ -1,0 +1,1 @@
+"""Danaus: an API to a supercomputer from one ordinary Python script."""
