@@ -1,0 +1,1 @@
+"""Links: frames over sockets, driven by one loop a process."""

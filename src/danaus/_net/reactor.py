@@ -1,0 +1,315 @@
+"""The loop that reads sockets, and threads that wait.
+
+A process has one `Reactor` and one I/O thread that runs it. Handing a message from the I/O thread
+to the thread that waits for it costs a thread hop: 20 µs on one core, 40 across cores. So a thread
+that waits may drive the loop itself, and then meets its message without a hop.
+
+Exactly one thread drives at a time: the one that holds the `_token`. A waiting thread takes the
+token when it is free. When a driver leaves (its message came), it leaves the token lying: most
+often the same thread is back within microseconds. The I/O thread looks every `_TICK` whether the
+token lies unused, and takes it then; after a while without change it sleeps until a leaving driver
+wakes it. Hence an idle process has no timer running, a busy one pays no hop, and a message never
+waits longer than a tick for a driver.
+
+Where several threads wait, a leaving driver wakes the I/O thread at once: the others' messages
+must not wait for a tick.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from threading import get_ident
+from typing import Protocol
+
+__all__ = ["Reactor", "Waiter"]
+
+_TICK = 0.001
+"""Seconds after which the I/O thread takes over a token that lies unused."""
+
+_QUIET_TICKS = 20
+"""Ticks without a change of driver after which the I/O thread stops looking."""
+
+_BATCH = 256
+"""Events taken from the kernel at a time."""
+
+_MAIN = threading.main_thread().ident
+"""The main thread never drives: a signal handler that raises would cut a message in two."""
+
+
+class Handler(Protocol):
+    """What is called when a descriptor is ready."""
+
+    def on_ready(self, mask: int) -> None:
+        """``mask`` holds select.EPOLLIN, EPOLLOUT, EPOLLHUP..., as epoll gives them."""
+        ...
+
+
+class Waiter:
+    """Where a thread waits until another, or its own driving of the loop, wakes it."""
+
+    __slots__ = ("_lock", "_reactor", "driver", "ready")
+
+    def __init__(self, reactor: Reactor | None) -> None:
+        self._reactor = reactor
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.ready = False
+        self.driver = 0
+        """Identity of the thread that drives the loop for this waiter; 0 while none does."""
+
+    def wake(self) -> None:
+        """End the wait. Any thread may call it, any number of times."""
+        if self.ready:
+            return
+        self.ready = True
+        try:
+            self._lock.release()
+        except RuntimeError:
+            return  # another thread released it first
+        if self._reactor is not None:
+            self._reactor.note_woken(self)
+
+    def reset(self) -> None:
+        """Make it ready for another wait; only its waiting thread may call this."""
+        if self.ready:
+            self._lock.acquire(blocking=False)
+            self.ready = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until `wake`; drive the loop meanwhile if nobody else does. False: time is up."""
+        if self.ready:
+            return True
+        reactor = self._reactor
+        if reactor is None:
+            return self.block(timeout)
+        if get_ident() != _MAIN and reactor.may_drive():
+            deadline = None if timeout is None else time.monotonic() + timeout
+            if reactor.drive(self, deadline):
+                return True
+            if timeout is not None and deadline is not None:
+                timeout = max(0.0, deadline - time.monotonic())
+        return reactor.wait_aside(self, timeout)
+
+    def block(self, timeout: float | None) -> bool:
+        """Wait without driving."""
+        got = self._lock.acquire(timeout=-1 if timeout is None else timeout)
+        return got or self.ready
+
+
+class Reactor:
+    """Calls handlers when their descriptors are ready."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Handler] = {}
+        self._token = threading.Lock()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._parked = False
+        """True while the I/O thread sleeps until a leaving driver opens the gate."""
+        self._turns = 0
+        """How often a waiting thread has taken or left the token."""
+        self._asides: set[Waiter] = set()
+        """Waiters whose threads wait without driving, and that nobody has woken yet."""
+        self._served = False
+        """True when the driving I/O thread has woken one of them."""
+        self._closed = False
+        self._calls: list[Callable[[], None]] = []
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+        self._driver = 0
+
+    def register(self, fd: int, handler: Handler, mask: int = select.EPOLLIN) -> None:
+        """Call ``handler.on_ready`` whenever ``fd`` is ready for what ``mask`` says."""
+        self._handlers[fd] = handler
+        self._epoll.register(fd, mask)
+
+    def modify(self, fd: int, mask: int) -> None:
+        """Change what ``fd`` is watched for."""
+        self._epoll.modify(fd, mask)
+
+    def unregister(self, fd: int) -> None:
+        """Watch ``fd`` no more. Call it before the descriptor is closed."""
+        if self._handlers.pop(fd, None) is not None:
+            try:
+                self._epoll.unregister(fd)
+            except OSError:
+                return  # the descriptor is gone, and with it the registration
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Run ``call`` on the driving thread, soon."""
+        self._calls.append(call)
+        self.interrupt()
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> None:
+        """Run ``call`` on the driving thread after ``delay`` seconds."""
+        import heapq
+
+        entry = _Timer((time.monotonic() + delay, call))
+        heapq.heappush(self._timers, entry)
+        if self._driver != get_ident():
+            self.interrupt()
+
+    def interrupt(self) -> None:
+        """Make the driving thread look around."""
+        try:
+            os.eventfd_write(self._wake_fd, 1)
+        except OSError:
+            return  # closed
+
+    def run(self) -> None:
+        """The I/O thread: drive whenever no waiting thread does, until `close`."""
+        while not self._closed:
+            if self._token.acquire(blocking=False):
+                try:
+                    self._drive_while_alone()
+                finally:
+                    self._driver = 0
+                    self._token.release()
+            if not self._closed:
+                self._stand_by()
+
+    def may_drive(self) -> bool:
+        """True where the calling thread may take the token."""
+        return not self._closed and self._driver != get_ident()
+
+    def _drive_while_alone(self) -> None:
+        """Drive until a waiting thread was served: it will want the token the next time."""
+        self._driver = get_ident()
+        self._served = False
+        while not self._closed and (not self._served or self._asides):
+            self._step(-1)
+
+    def _stand_by(self) -> None:
+        """Return when the token lies unused."""
+        quiet = 0
+        turns = self._turns
+        while not self._closed:
+            if self._asides and not self._token.locked():
+                return
+            self._gate.acquire(timeout=_TICK)
+            if self._turns == turns:
+                if not self._token.locked():
+                    return
+                quiet += 1
+                if quiet > _QUIET_TICKS:
+                    self._sleep_until_left()
+                    quiet = 0
+            else:
+                turns = self._turns
+                quiet = 0
+
+    def _sleep_until_left(self) -> None:
+        self._parked = True
+        if self._token.locked():
+            self._gate.acquire()
+        self._parked = False
+
+    def drive(self, waiter: Waiter, deadline: float | None) -> bool:
+        """Drive the loop until ``waiter`` is woken or the deadline is over.
+
+        Returns False when another thread drives, or the time is up.
+        """
+        if not self._token.acquire(blocking=False):
+            return False
+        me = self._driver = waiter.driver = get_ident()
+        self._turns += 1
+        try:
+            while not waiter.ready:
+                if deadline is None:
+                    self._step(-1)
+                else:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        break
+                    self._step(left)
+                if self._closed or self._driver != me:
+                    break
+        finally:
+            self._driver = waiter.driver = 0
+            self._turns += 1
+            self._token.release()
+            if self._parked or self._asides:
+                self._open_gate()
+        return waiter.ready
+
+    def wait_aside(self, waiter: Waiter, timeout: float | None) -> bool:
+        """Wait while another thread drives."""
+        self._asides.add(waiter)
+        try:
+            return waiter.block(timeout)
+        finally:
+            self._asides.discard(waiter)
+            self._turns += 1
+
+    def note_woken(self, waiter: Waiter) -> None:
+        """``waiter`` was woken: see to it that its thread notices, and has the token next."""
+        driver = waiter.driver
+        if driver:
+            if driver != get_ident():
+                self.interrupt()
+        elif waiter in self._asides:
+            self._asides.discard(waiter)
+            self._served = True
+
+    def _open_gate(self) -> None:
+        self._parked = False
+        try:
+            self._gate.release()
+        except RuntimeError:
+            return  # already open
+
+    def _step(self, timeout: float) -> None:
+        """Wait for events once, and handle them."""
+        if self._timers:
+            due = self._timers[0][0] - time.monotonic()
+            timeout = max(0.0, due if timeout < 0 else min(timeout, due))
+        for fd, mask in self._epoll.poll(timeout, _BATCH):
+            handler = self._handlers.get(fd)
+            if handler is not None:
+                handler.on_ready(mask)
+            elif fd == self._wake_fd:
+                self._on_wake()
+        if self._timers:
+            self._run_timers()
+
+    def _on_wake(self) -> None:
+        try:
+            os.eventfd_read(self._wake_fd)
+        except BlockingIOError:
+            pass
+        while self._calls:
+            self._calls.pop(0)()
+
+    def _run_timers(self) -> None:
+        import heapq
+
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[1]()
+
+    def close(self) -> None:
+        """Stop; `run` returns."""
+        self._closed = True
+        self.interrupt()
+        self._open_gate()
+
+    def dispose(self) -> None:
+        """Release the descriptors. Call it after `run` has returned."""
+        self._handlers.clear()
+        self._epoll.close()
+        os.close(self._wake_fd)
+
+
+class _Timer(tuple[float, Callable[[], None]]):
+    """Orders timers by their time alone."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: tuple[float, Callable[[], None]]) -> bool:  # type: ignore[override]
+        return self[0] < other[0]

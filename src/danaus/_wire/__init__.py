@@ -1,0 +1,1 @@
+"""Bytes to values and back: frames and the payload codec. No I/O."""

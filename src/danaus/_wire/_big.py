@@ -1,0 +1,136 @@
+"""Large ``bytes`` and ``bytearray`` objects, kept out of the pickle.
+
+The pickler copies these two types into its output, always. `lift` looks at the top levels of a
+value and puts a wrapper around the large ones, which pickles as an out-of-band buffer. On arrival
+they are copied out of the received memory piece by piece, and each piece of that memory is given
+back before the next is copied, so that a 1 GiB argument never needs 2 GiB.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from danaus import _config
+
+__all__ = ["lift", "threshold"]
+
+_PIECE = 32 << 20
+"""Bytes copied before the pages behind them are given back: 3 % of 1 GiB."""
+
+_DEPTH = 3
+"""Containers nested deeper than this are not searched for large objects."""
+
+_WIDTH = 64
+"""Containers with more elements than this are not searched."""
+
+_MADV_DONTNEED = 4
+
+
+def threshold() -> int:
+    """Least size in bytes of a buffer that stays out of the pickle."""
+    return _config.get("bulk_threshold")
+
+
+class _Big:
+    """A large ``bytes`` or ``bytearray`` on its way."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bytes | bytearray) -> None:
+        self.value = value
+
+    def __reduce__(self) -> Any:
+        rebuild = _to_bytes if type(self.value) is bytes else _to_bytearray
+        return (rebuild, (pickle.PickleBuffer(self.value),))
+
+
+def lift(value: Any, depth: int = _DEPTH) -> Any:
+    """``value`` with its large ``bytes`` and ``bytearray`` objects wrapped.
+
+    Returns ``value`` itself when there are none. Containers are rebuilt only where needed.
+    """
+    kind = type(value)
+    if kind is bytes or kind is bytearray:
+        return _Big(value) if len(value) >= threshold() else value
+    if depth == 0 or (kind is not tuple and kind is not list and kind is not dict):
+        return value
+    if not value or len(value) > _WIDTH:
+        return value
+    if kind is dict:
+        return _lift_dict(value, depth)
+    lifted = None
+    for i, item in enumerate(value):
+        new = lift(item, depth - 1)
+        if new is not item:
+            if lifted is None:
+                lifted = list(value)
+            lifted[i] = new
+    if lifted is None:
+        return value
+    return tuple(lifted) if kind is tuple else lifted
+
+
+def _lift_dict(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    lifted = None
+    for key, item in value.items():
+        new = lift(item, depth - 1)
+        if new is not item:
+            if lifted is None:
+                lifted = dict(value)
+            lifted[key] = new
+    return value if lifted is None else lifted
+
+
+def _to_bytes(source: Any) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    view = memoryview(source)
+    if view.nbytes < 2 * _PIECE or view.readonly:
+        return bytes(view)
+    import ctypes
+
+    make = ctypes.pythonapi.PyBytes_FromStringAndSize
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_char_p, ctypes.c_ssize_t]
+    # An uninitialised bytes object, filled before anybody else can see it.
+    result = make(None, view.nbytes)
+    start = id(result) + bytes.__basicsize__ - 1
+    _drain(view, start)
+    return result
+
+
+def _to_bytearray(source: Any) -> bytearray:
+    if isinstance(source, bytearray):
+        return source
+    view = memoryview(source)
+    if view.nbytes < 2 * _PIECE or view.readonly:
+        return bytearray(view)
+    import ctypes
+
+    result = bytearray(view.nbytes)
+    _drain(view, ctypes.addressof(ctypes.c_char.from_buffer(result)))
+    return result
+
+
+def _drain(view: memoryview, target: int) -> None:
+    """Copy ``view`` to the address ``target``, giving its pages back on the way."""
+    import ctypes
+    import mmap
+
+    source = ctypes.addressof(ctypes.c_char.from_buffer(view))
+    libc = ctypes.CDLL(None)
+    shared = isinstance(view.obj, mmap.mmap)
+    size = view.nbytes
+    done = 0
+    while done < size:
+        count = min(_PIECE, size - done)
+        ctypes.memmove(target + done, source + done, count)
+        if shared:
+            first = -(-(source + done) // mmap.PAGESIZE) * mmap.PAGESIZE
+            last = (source + done + count) // mmap.PAGESIZE * mmap.PAGESIZE
+            if last > first:
+                libc.madvise(
+                    ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED
+                )
+        done += count

@@ -1,0 +1,299 @@
+"""Every exception of Danaus.
+
+::
+
+    Exception
+    ├── ActorError                an endpoint raised; the actor is alive
+    ├── MeshFailure               a rank of a mesh died: which, where, of what
+    └── RuntimeError
+        └── SupervisionError      a call could not be answered because of a death
+
+`ActorError` is made so that it is also an instance of the type that the endpoint raised, wherever
+such a type can be built: ``except OverflowError`` at the caller works.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ActorError",
+    "ConnectionRefused",
+    "CycleError",
+    "MeshFailure",
+    "MissingExtra",
+    "SerializationError",
+    "SupervisionError",
+    "actor_error",
+]
+
+#: Longest text of an error, in characters; what is over it is cut in the middle.
+TEXT_LIMIT = 2048
+
+
+def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Cut the middle out of a text that is longer than ``limit`` characters."""
+    if len(text) <= limit:
+        return text
+    head = limit // 3
+    tail = limit - head - 40
+    return f"{text[:head]}\n  … {len(text) - head - tail} characters left out …\n{text[-tail:]}"
+
+
+class ActorError(Exception):
+    """An endpoint raised an exception; the actor that ran it is alive.
+
+    Attributes:
+        exception: What the endpoint raised, rebuilt here; where it cannot be rebuilt, a
+            `RuntimeError` with its type's name and text.
+        message: Which actor and endpoint.
+        traceback_text: The remote traceback, with causes and contexts.
+    """
+
+    exception: BaseException
+    message: str
+    traceback_text: str
+
+    def __init__(
+        self,
+        exception: BaseException | str,
+        message: str = "A remote actor call has failed.",
+        traceback_text: str = "",
+    ) -> None:
+        if not isinstance(exception, BaseException):
+            exception = RuntimeError(exception)
+        Exception.__init__(self, exception, message)
+        self.exception = exception
+        self.message = message
+        self.traceback_text = traceback_text or _format(exception)
+
+    def __str__(self) -> str:
+        head = self.message
+        if not self.traceback_text:
+            return f"{head}\n{type(self.exception).__name__}: {self.exception}"
+        return shorten(
+            f"{head}\nTraceback of where the remote call failed (most recent call last):\n"
+            f"{self.traceback_text}",
+            4 * TEXT_LIMIT,
+        )
+
+    def __reduce__(self) -> Any:
+        return (actor_error, (self.exception, self.message, self.traceback_text))
+
+
+def _format(exception: BaseException) -> str:
+    import traceback  # a tenth of the import budget, and needed only here
+
+    lines = traceback.format_exception(exception)
+    if lines and lines[0].startswith("Traceback (most recent call last)"):
+        del lines[0]
+    return "".join(lines)
+
+
+_kinds: dict[type[BaseException], type[ActorError]] = {}
+
+
+def _kind_for(original: type[BaseException]) -> type[ActorError]:
+    """The subclass of `ActorError` that is also an ``original``, or `ActorError`."""
+    if not issubclass(original, Exception) or issubclass(original, ActorError):
+        return ActorError
+    try:
+        return _kinds[original]
+    except KeyError:
+        pass
+    try:
+        kind = type(
+            "ActorError",
+            (ActorError, original),
+            {"__module__": "danaus.errors", "__doc__": ActorError.__doc__},
+        )
+        kind.__new__(kind)  # some C types refuse to be made without their arguments
+    except Exception:  # noqa: BLE001  # any refusal of a foreign type means: use the plain one
+        kind = ActorError
+    _kinds[original] = kind
+    return kind
+
+
+def actor_error(exception: BaseException, message: str, traceback_text: str = "") -> ActorError:
+    """Make the `ActorError` for ``exception`` that ``except type(exception)`` also catches."""
+    kind = _kind_for(type(exception))
+    try:
+        error = kind.__new__(kind)
+        ActorError.__init__(error, exception, message, traceback_text)
+        if kind is not ActorError:
+            _copy_fields(exception, error)
+        str(error)
+    except Exception:  # noqa: BLE001  # a foreign type with a will of its own
+        error = ActorError(exception, message, traceback_text)
+    return error
+
+
+def _copy_fields(source: BaseException, target: ActorError) -> None:
+    """Give ``target`` the attributes of the original, so that handlers can read them."""
+    for name, value in vars(source).items():
+        if name not in ("exception", "message", "traceback_text") and not name.startswith("__"):
+            try:
+                setattr(target, name, value)
+            except AttributeError:
+                continue
+
+
+class MeshFailure(Exception):
+    """One rank of a mesh died.
+
+    Attributes:
+        mesh_name: Name of the mesh that the rank belongs to, as its owner gave it.
+        actor_class: Class name of the actor; empty for a proc.
+        ranks: Ranks that failed, in the mesh as it was spawned.
+        host: Name of the host.
+        pid: Process id there; 0 when the process never started.
+        exit: Signal name ("SIGKILL") or exit code ("exit code 3"); None when the process lives.
+        reason: One paragraph: what happened.
+        cause: The failure that led to this one, as text; empty when this is the first.
+        stderr: The last lines that the process wrote to its standard error.
+    """
+
+    def __init__(
+        self,
+        mesh_name: str,
+        ranks: list[int],
+        reason: str,
+        *,
+        actor_class: str = "",
+        host: str = "",
+        pid: int = 0,
+        exit: str | None = None,  # noqa: A002  # the public field's name
+        cause: str = "",
+        stderr: str = "",
+        descendants: bool = False,
+    ) -> None:
+        super().__init__(mesh_name, ranks, reason)
+        self.mesh_name = mesh_name
+        self.actor_class = actor_class
+        self.ranks = list(ranks)
+        self.host = host
+        self.pid = pid
+        self.exit = exit
+        self.reason = reason
+        self.cause = cause
+        self.stderr = stderr
+        self.descendants = descendants
+
+    @property
+    def crashed_ranks(self) -> list[int]:
+        """The same as `ranks`."""
+        return self.ranks
+
+    def event(self) -> str:
+        """One sentence: which actor or process failed, and of what."""
+        what = f"actor {self.actor_class} {self.mesh_name}" if self.actor_class else self.mesh_name
+        return f"Supervision event: {what} failed: {self.reason}"
+
+    def report(self) -> str:
+        """The whole story in under 2 KB: what died, where, why, and its last output."""
+        kind = f"{self.actor_class} {self.mesh_name}" if self.actor_class else self.mesh_name
+        ranks = ", ".join(map(str, self.ranks))
+        where = f" on {self.host}" if self.host else ""
+        if self.pid:
+            where += f" (pid {self.pid})"
+        lines = [
+            f"The actor {kind} (rank {ranks}){where} and all its descendants have failed:",
+            f"  {self.reason}",
+        ]
+        if self.cause:
+            lines.append(f"caused by:\n  {self.cause}")
+        if self.stderr:
+            lines.append("last lines of its stderr:\n" + self.stderr)
+        return shorten("\n".join(lines))
+
+    def __str__(self) -> str:
+        return shorten(
+            f"MeshFailure(mesh_name={self.mesh_name}, crashed_ranks={self.ranks}, "
+            f"event={self.event()})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data, for the wire and for programs."""
+        return {
+            "mesh_name": self.mesh_name,
+            "ranks": self.ranks,
+            "reason": self.reason,
+            "actor_class": self.actor_class,
+            "host": self.host,
+            "pid": self.pid,
+            "exit": self.exit,
+            "cause": self.cause,
+            "stderr": self.stderr,
+        }
+
+    @staticmethod
+    def from_dict(fields: dict[str, Any]) -> MeshFailure:
+        """Rebuild from `to_dict`."""
+        return MeshFailure(**fields)
+
+    def __reduce__(self) -> Any:
+        return (MeshFailure.from_dict, (self.to_dict(),))
+
+
+class SupervisionError(RuntimeError):
+    """A call cannot be answered because what it was sent to has died or was stopped.
+
+    Attributes:
+        failure: The death, with its fields; None when the mesh was stopped in good order.
+        endpoint: ``mesh.method`` of the call; empty outside a call.
+    """
+
+    def __init__(
+        self, message: str, *, failure: MeshFailure | None = None, endpoint: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.failure = failure
+        self.endpoint = endpoint
+
+    @staticmethod
+    def for_call(endpoint: str, failure: MeshFailure) -> SupervisionError:
+        """The error of a call to ``endpoint`` that ``failure`` left without an answer."""
+        rank = failure.ranks[0] if failure.ranks else 0
+        kind = (
+            f"{failure.actor_class} {failure.mesh_name}"
+            if failure.actor_class
+            else failure.mesh_name
+        )
+        text = (
+            f"Endpoint call {endpoint}() failed, failure on mesh {kind} at rank {rank} "
+            f"with event: {failure.event()}\n{failure.report()}"
+        )
+        return SupervisionError(shorten(text), failure=failure, endpoint=endpoint)
+
+    def __reduce__(self) -> Any:
+        return (_supervision_error, (str(self), self.failure, self.endpoint))
+
+
+def _supervision_error(text: str, failure: MeshFailure | None, endpoint: str) -> SupervisionError:
+    return SupervisionError(text, failure=failure, endpoint=endpoint)
+
+
+class SerializationError(TypeError):
+    """A value could not be pickled; the text says which part of it, and where it sits."""
+
+
+class CycleError(RuntimeError):
+    """A call waits, directly or through others, for the actor that is waiting for it."""
+
+
+class ConnectionRefused(ConnectionError):
+    """A peer could not be reached or did not accept this one; the text says which and why."""
+
+
+class MissingExtra(ImportError):
+    """An optional package is needed; the text names the extra that brings it."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(
+            f"{package} is not installed. Install it with: pip install 'danaus[{extra}]'"
+        )
+        self.extra = extra
+        self.package = package
+
+    def __reduce__(self) -> Any:
+        return (MissingExtra, (self.extra, self.package))
