@@ -1,0 +1,1 @@
+"""The main job: a small language model, trained by a small cluster on this machine."""
