@@ -14,7 +14,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Process", "mark_offspring", "offspring", "offspring_from_ps", "offspring_from_table"]
+__all__ = [
+    "Process",
+    "mark_offspring",
+    "offspring",
+    "offspring_from_ps",
+    "offspring_from_table",
+    "parse_proc",
+    "parse_ps",
+]
 
 MARK = "DANAUS_TEST_RUN"
 """Environment variable whose value names the test run that a process belongs to."""
@@ -84,11 +92,12 @@ def offspring_from_ps() -> frozenset[Process]:
     command = ["ps", "-axo", _FIELDS_OF_PS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listing:
         text, _ = listing.communicate()
-    table = [process for process in _parse_ps(text) if process.pid != listing.pid]
+    table = [process for process in parse_ps(text) if process.pid != listing.pid]
     return offspring_from_table(table, os.getpid())
 
 
-def _parse_ps(text: str) -> Iterator[Process]:
+def parse_ps(text: str) -> Iterator[Process]:
+    """Yield the processes of a listing with the columns that `offspring_from_ps` asks for."""
     for line in text.splitlines():
         pid, parent, state, rest = line.split(None, 3)
         words = rest.split(None, _WORDS_OF_LSTART)
@@ -104,10 +113,11 @@ def _read_proc() -> Iterator[Process]:
                 stat = _read(name, "stat")
             except OSError:  # it ended meanwhile
                 continue
-            yield _parse_stat(int(name), stat.decode(errors="replace"))
+            yield parse_proc(int(name), stat.decode(errors="replace"))
 
 
-def _parse_stat(pid: int, stat: str) -> Process:
+def parse_proc(pid: int, stat: str) -> Process:
+    """Return the process that a ``/proc/<pid>/stat`` describes."""
     # proc(5): the name stands in parentheses and may itself hold some; field 22 is the start time.
     head, _, tail = stat.rpartition(")")
     fields = tail.split()

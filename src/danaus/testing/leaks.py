@@ -95,10 +95,13 @@ class Leaks:
         return "\n  ".join(["left behind:", *lines]) if lines else "nothing left behind"
 
     def kill(self) -> None:
-        """Send SIGKILL to the processes, so that they do not disturb what runs next."""
+        """Kill and reap the processes, so that they do not disturb what runs next."""
         for process in offspring() & frozenset(self.processes):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+            if process.parent == os.getpid():
+                with suppress(ChildProcessError):
+                    os.waitpid(process.pid, 0)
 
 
 def snapshot() -> Snapshot:
