@@ -107,7 +107,7 @@ def parse_ps(text: str) -> Iterator[Process]:
 
 
 def _read_proc() -> Iterator[Process]:
-    for name in os.listdir(_PROC):  # noqa: PTH208  # half the cost of iterdir, on each test
+    for name in os.listdir(_PROC):
         if name.isdigit():
             try:
                 stat = _read(name, "stat")
@@ -144,5 +144,5 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _read(pid: str, name: str) -> bytes:
-    with open(f"{_PROC}/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123  # as above
+    with open(f"{_PROC}/{pid}/{name}", "rb", buffering=0) as file:
         return file.read()
