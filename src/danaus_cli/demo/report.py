@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from danaus_cli.demo.progress import ProgressBar, Style, sparkline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from danaus_cli.demo.outcome import Death, Outcome
@@ -21,6 +22,8 @@ MARGIN = 10
 SMOOTHING_STEPS = 20
 #: At most so many lines and columns of a sample are shown.
 SAMPLE_LINES, SAMPLE_COLUMNS = 8, 84
+#: At most so many things that are left behind are named.
+NAMED = 3
 
 
 class Narrator:
@@ -41,7 +44,10 @@ class Narrator:
         plan = outcome.plan
         hosts = plan.trainers + plan.loaders
         files = " and ".join(f"{count} of {origin}" for origin, count in outcome.files.items())
-        self._tell("job", f"{hosts} hosts: {plan.trainers} that train, {plan.loaders} that read")
+        self._tell(
+            "job",
+            f"{hosts} hosts: {_counted(plan.trainers, 'trains', 'train')}, {_counted(plan.loaders, 'reads', 'read')}",
+        )
         self._tell("text", f"{outcome.characters:,} characters from files: {files}")
         self._tell("model", f"{outcome.parameters:,} weights, the same on every trainer")
         self._tell_loss("before", outcome.held_out_before, outcome.sample_before)
@@ -65,13 +71,21 @@ class Narrator:
         """A trainer was killed and is back."""
         assert self.bar is not None
         self.bar.say(
-            f"  {self.style.bad('killed')}  trainer {death.rank} on {death.host} (pid {death.pid}) "
-            f"died of {death.exit} in step {death.step}; known after {death.noticed_s * 1000:.0f} ms"
+            self._line(
+                "killed",
+                f"trainer {death.rank} on {death.host} (pid {death.pid}) died of {death.exit} "
+                f"in step {death.step}; known after {death.noticed_s * 1000:.0f} ms",
+                paint=self.style.bad,
+            )
         )
         self.bar.say(
-            f"  {self.style.good('back')}    trainer {death.rank} (pid {death.new_pid}) has the "
-            f"weights of trainer {death.survivor} after {death.recovered_s * 1000:.0f} ms; "
-            f"step {death.step} is made again"
+            self._line(
+                "back",
+                f"trainer {death.rank} (pid {death.new_pid}) has the weights of trainer "
+                f"{death.survivor} after {death.recovered_s * 1000:.0f} ms; "
+                f"step {death.step} is made again",
+                paint=self.style.good,
+            )
         )
 
     def training_ended(self) -> None:
@@ -100,13 +114,13 @@ class Narrator:
         for number, member in enumerate(outcome.members):
             self._tell(
                 "" if number else "where",
-                f"{member.role} {member.rank}  on {member.host:<14} pid {member.pid:<8} "
+                f"{f'{member.role} {member.rank}':<11} on {member.host:<14} pid {member.pid:<8} "
                 f"{member.cpu_s:5.1f} s of processor",
             )
         traffic = outcome.traffic
         self._tell(
             "moved",
-            f"{traffic.messages:,} messages, {format_bytes(traffic.bytes)}, "
+            f"{traffic.messages:,} messages, {format_bytes(traffic.bytes)}; "
             f"{format_bytes(traffic.bulk_bytes)} of bulk data by shared memory",
         )
 
@@ -127,30 +141,43 @@ class Narrator:
             self._tell("", self.style.dim(f"{rule} {line[:SAMPLE_COLUMNS]}"))
 
     def _tell(self, word: str, text: str) -> None:
-        self.stream.write(f"  {self.style.bold(word.ljust(MARGIN))}{text}\n")
+        self.stream.write(self._line(word, text) + "\n")
         self.stream.flush()
+
+    def _line(self, word: str, text: str, *, paint: Callable[[str], str] | None = None) -> str:
+        return f"  {(paint or self.style.bold)(word.ljust(MARGIN))}{text}"
 
 
 def verdict(outcome: Outcome) -> str:
     """One line: is anything left of the job?"""
     inventory, remains = outcome.inventory, outcome.remains
     if inventory is None or remains is None or not inventory.processes:
-        return "unknown: this system has no /proc to look it up"
+        return "unknown: this system has no /proc to look it up in"
     if not remains:
-        return (
-            f"nothing: its {len(inventory.processes)} processes, {len(inventory.sockets)} sockets "
-            f"and {len(inventory.files)} files and folders are gone (looked up in /proc)"
+        had = (
+            _counted(len(inventory.processes), "process", "processes"),
+            _counted(len(inventory.sockets), "socket", "sockets"),
+            _counted(len(inventory.files), "file or folder", "files and folders"),
         )
-    left = [
-        f"{len(items)} {kind}: {', '.join(items[:3])}{' …' if len(items) > 3 else ''}"  # noqa: PLR2004
-        for kind, items in (
-            ("processes", remains.processes),
-            ("sockets", remains.sockets),
-            ("files", remains.files),
-        )
-        if items
-    ]
-    return f"after {remains.waited_s:.0f} s there are still " + "; ".join(left)
+        return f"nothing: its {had[0]}, {had[1]} and {had[2]} are gone (looked up in /proc)"
+    left = (
+        _listed(remains.processes, "process", "processes"),
+        _listed(remains.sockets, "socket", "sockets"),
+        _listed(remains.files, "file or folder", "files and folders"),
+    )
+    return f"after {remains.waited_s:.0f} s there are still " + "; ".join(filter(None, left))
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _listed(items: list[str], one: str, many: str) -> str:
+    """How many there are, and the first of them; nothing if there are none."""
+    if not items:
+        return ""
+    more = [f"{len(items) - NAMED} more"] if len(items) > NAMED else []
+    return f"{_counted(len(items), one, many)}: {', '.join(items[:NAMED] + more)}"
 
 
 def format_bytes(count: int) -> str:
