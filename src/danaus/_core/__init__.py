@@ -10,6 +10,7 @@ ids. Each module answers one question and can be imported alone:
 * `gather`: which replies of a cast go up, when, and in which frame?
 * `liveness`: which peers are alive, suspected, or dead?
 * `supervision`: who is told of a failure, and what falls with it?
+* `health`: may a call on a slice of a mesh go ahead?
 * `history`: what did a machine see last, when one of its invariants breaks?
 """
 

@@ -157,6 +157,7 @@ class Liveness:
         self._running = 0.0  # seconds that we have been running; silence is measured in it
         self._next_beat = now + self._timing.interval
         self._judge_from = now  # nobody is declared anything before
+        self._graced = -self._timing.dead_after  # value of _running at the last grace
         self._heard: dict[str, float] = {}  # peer -> value of _running when last heard
         self._suspected: set[str] = set()
         self._dead = 0
@@ -199,7 +200,10 @@ class Liveness:
             self._paused += passed - ran
             passed = ran
             self._next_beat = now  # the pause is accounted for: do not count it twice
-            self._judge_from = now + self._timing.interval
+            # One grace per dead_after: an agent that is always late must still see who died.
+            if self._running + ran - self._graced >= self._timing.dead_after:
+                self._graced = self._running + ran
+                self._judge_from = now + self._timing.interval
         elif passed < 0.0:
             self._history.record(now, "clock went back", f"{-passed:.3f}")
             self._next_beat += passed
@@ -262,7 +266,7 @@ class Liveness:
         latest = max(self._heard.values(), default=0.0)
         require(latest <= self._running, "nobody was heard in the future")
         oldest = min(self._heard.values(), default=self._running)
-        most = self._timing.dead_after + 4 * self._timing.interval
+        most = self._timing.dead_after + 5 * self._timing.interval
         require(self._running - oldest <= most, "a silent peer is declared dead in time")
 
     def __repr__(self) -> str:
