@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(_to_json(cells)))
     else:
         print(render_table(rows, systems, cells))
-        print("\n".join(failure_lines(rows, systems, cells)))
+        for line in failure_lines(rows, systems, cells):
+            print(line)
     output = _output_of(arguments)
     if output is not None:
         output.write_text(

@@ -14,6 +14,7 @@ from typing import Any
 import uvloop
 import xoscar
 
+from benchmarks.actors.by_value import load_into_main
 from benchmarks.actors.xoscar import Probe
 from benchmarks.systems.interface import Actors, System
 
@@ -23,8 +24,9 @@ __all__ = ["SYSTEM"]
 class XoscarActors(Actors):
     """A pool of processes with one actor each."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, count: int, probe: Any) -> None:
         self._loop = loop
+        self._probe = probe
         self._pool: Any = None
         self._probes: list[Any] = []
         self._run(self._create(count))
@@ -37,7 +39,7 @@ class XoscarActors(Actors):
         self._probes = await asyncio.gather(
             *(
                 xoscar.create_actor(
-                    Probe,
+                    self._probe,
                     uid=f"probe-{index}",
                     address=self._pool.external_address,
                     # Index 0 is the process of the caller.
@@ -122,6 +124,7 @@ class XoscarSystem(System):
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._probe: Any = Probe
 
     def start(self) -> None:
         """See `System`."""
@@ -132,12 +135,16 @@ class XoscarSystem(System):
         """See `System`."""
         if self._loop is None:
             raise RuntimeError("system 'xoscar' is not started. Call start() first.")
-        return XoscarActors(self._loop, count)
+        return XoscarActors(self._loop, count, self._probe)
 
     def stop(self) -> None:
         """See `System`."""
         if self._loop is not None:
             self._loop.close()
+
+    def use_class_of_main(self) -> None:
+        """See `System`."""
+        self._probe = load_into_main("benchmarks.actors.xoscar")
 
 
 SYSTEM = XoscarSystem()
