@@ -134,9 +134,9 @@ def test_people_are_told_the_same_in_plain_lines_off_a_terminal():
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     assert "\r" not in done.stdout
-    assert re.search(r"^ +killed +trainer 2 on .* died of SIGKILL in step 20;", done.stdout, re.M)
-    assert re.search(r"^ +left +nothing: its \d+ processes, ", done.stdout, re.M)
-    assert len(re.findall(r"^ *\d+/40 steps ", done.stdout, re.M)) == 10
+    assert re.search(r"^ +killed +trainer 2 on .* died of SIGKILL in step 20;", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +left +nothing: its \d+ processes, ", done.stdout, re.MULTILINE)
+    assert len(re.findall(r"^ *\d+/40 steps ", done.stdout, re.MULTILINE)) == 10
 
 
 def test_an_interrupt_ends_the_run_and_all_its_processes():

@@ -18,6 +18,8 @@ REDRAW_S = 0.1
 LEAST_CELLS, MOST_CELLS = 5, 40
 #: How many plain lines are written where there is no terminal.
 PLAIN_LINES = 10
+#: What they begin with: they stand below the other lines' text.
+PLAIN_INDENT = " " * 12
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -101,7 +103,7 @@ class ProgressBar:
             self._redraw(self._line(done, loss, tokens, elapsed))
         elif done * PLAIN_LINES // self.total > self.plain_lines:
             self.plain_lines = done * PLAIN_LINES // self.total
-            self._write(self._facts(done, loss, tokens, elapsed) + "\n")
+            self._write(f"{PLAIN_INDENT}{self._facts(done, loss, tokens, elapsed)}\n")
 
     def say(self, text: str) -> None:
         """Write a whole line; the bar stays below it."""

@@ -152,7 +152,7 @@ def verdict(outcome: Outcome) -> str:
     """One line: is anything left of the job?"""
     inventory, remains = outcome.inventory, outcome.remains
     if inventory is None or remains is None or not inventory.processes:
-        return "unknown: this system has no /proc to look it up in"
+        return "unknown: none of its processes could be seen in /proc"
     if not remains:
         had = (
             _counted(len(inventory.processes), "process", "processes"),

@@ -82,7 +82,7 @@ def test_elsewhere_than_on_a_terminal_ten_plain_lines_are_written():
 
     lines = stream.getvalue().splitlines()
     assert len(lines) == 10
-    assert lines[0] == " 20/200 steps  loss 1.000     1k tokens/s  180 s left"
+    assert lines[0] == " " * 12 + " 20/200 steps  loss 1.000     1k tokens/s  180 s left"
 
 
 def test_fewer_steps_than_lines_are_written_once_each():
