@@ -27,7 +27,7 @@ class MeshHealth(Generic[T_Failure]):
     __slots__ = ("_failed", "stopped")
 
     def __init__(self) -> None:
-        self._failed: dict[int, F] = {}
+        self._failed: dict[int, T_Failure] = {}
         self.stopped: T_Failure | None = None
         """The news that the mesh was stopped; None while it runs."""
 
@@ -63,6 +63,6 @@ class MeshHealth(Generic[T_Failure]):
                 return self._failed[rank]
         return self.stopped
 
-    def failed_ranks(self) -> dict[int, F]:
+    def failed_ranks(self) -> dict[int, T_Failure]:
         """Return each failed rank with its failure, in ascending order."""
         return dict(sorted(self._failed.items()))
