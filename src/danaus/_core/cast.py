@@ -75,8 +75,8 @@ def plan_tree(hosts: Sequence[str], fanout: int, *, root: str = "") -> Relay:
         ValueError: ``fanout`` is below 2, or a host is named twice.
 
     Example:
-        >>> plan_tree(["a", "b", "c"], 2, root="me").children
-        (Relay(host='a', children=(Relay(host='b', children=()),)), Relay(host='c', children=()))
+        >>> [child.hosts() for child in plan_tree(["a", "b", "c", "d", "e"], 2).children]
+        [['a', 'b'], ['c', 'd', 'e']]
     """
     if fanout < 2:  # noqa: PLR2004  # a chain as deep as the mesh is long is never wanted
         raise ValueError(f"plan_tree: fanout must be 2 or more; got {fanout}.")

@@ -119,6 +119,7 @@ class _Action:
     life: int | None = None  # the incarnation that it is for; None for whichever lives then
     event: SimEvent | None = None
     run: Callable[[], None] | None = None
+    stream: _Stream | None = None  # on which the event travels
     cancelled: bool = False
 
 
@@ -161,6 +162,7 @@ class SimNetwork:
         self._order = itertools.count()
         self._queue: list[tuple[float, int, _Action]] = []
         self._streams: dict[tuple[str, str], _Stream] = {}
+        self._last_words: dict[tuple[str, str], float] = {}  # (dead, peer) -> end of its stream
         self._partitions: list[frozenset[str]] = []
         self._trace: deque[tuple[float, str, object]] = deque(maxlen=TRACE_LENGTH)
 
@@ -195,12 +197,15 @@ class SimNetwork:
         if self._nodes.pop(name, None) is None:
             return
         self._note("kill", name)
+        peers: dict[str, None] = {}
         for source, dest in [pair for pair in self._streams if name in pair]:
             stream = self._streams.pop((source, dest))
-            self._cut(stream)
-            peer = dest if source == name else source
-            if peer in self._nodes:
-                self._tell_lost(peer, name, not_before=stream.free_at)
+            peers[dest if source == name else source] = None
+            if source == name:
+                self._cut(stream)
+                self._last_words[source, dest] = stream.free_at
+        for peer in peers:
+            self._tell_lost(peer, name)
 
     def reset_link(self, one: str, other: str) -> None:
         """Break the stream between two living nodes: both lose some of what was on its way.
@@ -254,7 +259,7 @@ class SimNetwork:
         """
         self._note("send in order", (source, dest, message))
         if dest not in self._nodes:
-            self._tell_lost(source, dest, not_before=self.now)
+            self._tell_lost(source, dest)
             return
         stream = self._stream(source, dest)
         if self.connected(source, dest):
@@ -277,9 +282,9 @@ class SimNetwork:
         Raises:
             Exception: Whatever a node or a check raised, with the seed and the last events noted.
         """
-        while self._queue:
+        while self._prepare():
             self.now, _, action = heapq.heappop(self._queue)
-            if not action.cancelled and self._perform(action):
+            if self._perform(action):
                 self.steps += 1
                 return True
         return False
@@ -295,7 +300,7 @@ class SimNetwork:
             TimeoutError: After ``max_steps`` there was still something to do.
         """
         last = self.steps + max_steps
-        while self._queue and (until is None or self._queue[0][0] <= until):
+        while self._prepare() and (until is None or self._queue[0][0] <= until):
             self.step()
             if self.steps >= last:
                 error = TimeoutError(f"SimNetwork: not quiet after {max_steps} steps.")
@@ -310,9 +315,17 @@ class SimNetwork:
         head = f"sim seed {self.seed}; repeat with --sim-seed={self.seed}. The last events were:"
         return "\n".join([head, *lines])
 
+    def _prepare(self) -> bool:
+        """Bring what happens next to the front; return whether there is anything."""
+        while self._queue and self._queue[0][2].cancelled:
+            heapq.heappop(self._queue)
+        return bool(self._queue)
+
     def _perform(self, action: _Action) -> bool:
         """Do one thing; return whether anybody was there to do it to."""
         node = self._nodes.get(action.node)
+        if action.stream is not None:
+            action.stream.travelling.popleft()
         try:
             if action.run is not None:
                 action.run()
@@ -350,7 +363,8 @@ class SimNetwork:
 
     def _enqueue_in_order(self, stream: _Stream, dest: str, event: SimEvent) -> None:
         stream.free_at = max(stream.free_at, self.now + self._delay())
-        action = _Action(node=dest, life=self._nodes[dest].life, event=event)
+        life = self._nodes[dest].life
+        action = _Action(node=dest, life=life, event=event, stream=stream)
         stream.travelling.append(action)
         self._enqueue(stream.free_at, action)
 
@@ -363,7 +377,9 @@ class SimNetwork:
                 break
             action.cancelled = True
 
-    def _tell_lost(self, node: str, peer: str, *, not_before: float) -> None:
-        when = max(not_before, self.now) + self._delay()
-        action = _Action(node=node, life=self._nodes[node].life, event=PeerLost(peer))
-        self._enqueue(when, action)
+    def _tell_lost(self, name: str, peer: str) -> None:
+        """Tell a node, if it lives, of a death: after the last that still comes from the dead."""
+        node = self._nodes.get(name)
+        if node is not None:
+            when = max(self._last_words.get((peer, name), 0.0), self.now) + self._delay()
+            self._enqueue(when, _Action(node=name, life=node.life, event=PeerLost(peer)))
