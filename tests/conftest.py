@@ -37,6 +37,7 @@ _FAILED = pytest.StashKey[bool]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("danaus")
     group.addoption("--order-seed", type=int, help="repeat the order of tests that this seed gave")
+    group.addoption("--sim-seed", type=int, help="run the simulations with this seed only")
     group.addoption("--leak-grace", type=float, default=GRACE, help="seconds that leaks may last")
 
 

@@ -17,15 +17,16 @@ ROOT = Path(__file__).parents[3]
 def suite(tmp_path: Path) -> Path:
     """A folder with the project's harness and settings, and no tests yet."""
     tests = tmp_path / "tests"
-    tests.joinpath("unit").mkdir(parents=True)
+    for folder in ("unit", "integration"):
+        tests.joinpath(folder).mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "conftest.py", tests)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tests
 
 
-def run(suite: Path, body: str, *arguments: str, **environment: str) -> str:
-    """Run ``body`` as a unit test module; return what pytest printed."""
-    suite.joinpath("unit", "test_it.py").write_text(body)
+def run(suite: Path, body: str, *arguments: str, folder: str = "unit", **environment: str) -> str:
+    """Run ``body`` as a test module of a folder; return what pytest printed."""
+    suite.joinpath(folder, "test_it.py").write_text(body)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--leak-grace=0.3", *arguments],
         cwd=suite.parent,
@@ -82,6 +83,30 @@ def test_leaks_marker_without_a_reason_is_refused(suite: Path):
     output = run(suite, LEAK_OF_A_DESCRIPTOR.format(marker='@pytest.mark.leaks("fds")'))
 
     assert "the leaks marker is @pytest.mark.leaks(" in output
+
+
+def test_runtime_of_the_client_is_stopped_before_leaks_are_looked_for(suite: Path):
+    body = """
+import os, sys, types
+
+def test_it():
+    ends = os.pipe()
+
+    class Stopped:
+        def get(self, timeout):
+            for end in ends:
+                os.close(end)
+
+    sys.modules["danaus.actor"] = types.SimpleNamespace(shutdown_context=Stopped)
+"""
+
+    assert "1 passed in" in run(suite, body, folder="integration")
+
+
+def test_event_loop_of_an_async_test_is_no_leak(suite: Path):
+    body = "import asyncio\n\nasync def test_it():\n    await asyncio.to_thread(int)\n"
+
+    assert "1 passed in" in run(suite, body)
 
 
 def test_missing_capability_skips_the_test_and_says_what_is_missing(suite: Path):
