@@ -138,11 +138,12 @@ class Runs:
             rest += self._length
         if not 0 <= rest < self._length:
             raise IndexError(f"position {position} out of range (len={self._length})")
-        for start, step, count in self._runs:
-            if rest < count:
-                return start + step * rest
+        runs = iter(self._runs)
+        start, step, count = next(runs)
+        while rest >= count:
             rest -= count
-        raise AssertionError("the counts of the runs add up to the length")
+            start, step, count = next(runs)
+        return start + step * rest
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int) and any(

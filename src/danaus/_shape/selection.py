@@ -23,8 +23,10 @@ __all__ = ["Selection"]
 # Anything else but blanks is a token too, which no rule accepts.
 _TOKEN = re.compile(r"\d+|\S")
 
-#: Most parentheses within each other; expressions that people write have two.
-_DEEPEST_NESTING = 50
+# People write a dozen tokens and two parentheses. Trees are read, shown, compared and pickled by
+# recursion, so their depth is bounded here rather than by the interpreter in mid-flight.
+_MOST_TOKENS = 200
+_DEEPEST_NESTING = 20
 
 
 class Selection:
@@ -104,6 +106,11 @@ class _Parser:
         self._depth = 0
 
     def parse(self) -> Selection:
+        if len(self._tokens) > _MOST_TOKENS:
+            raise ValueError(
+                f"cannot read selection {self._expression[:40]!r}…: it has {len(self._tokens)} "
+                f"tokens, at most {_MOST_TOKENS} are read"
+            )
         selection = self._union()
         if self._next < len(self._tokens):
             raise self._error("an operator or the end")

@@ -30,6 +30,7 @@ class ValueMesh(MeshTrait, Generic[R]):
     pairs in rank order.
 
     Example:
+        >>> from danaus.shape import NDSlice, Shape
         >>> mesh = ValueMesh(Shape(["hosts", "gpus"], NDSlice.new_row_major([1, 2])), ["a", "b"])
         >>> mesh.item(hosts=0, gpus=1), mesh.slice(gpus=0).values()
         ('b', ['a'])
