@@ -11,7 +11,7 @@ A node is a function that takes events; what it wants done it asks of the networ
 * `wake`: a timer.
 
 Nothing here knows a protocol; `tests/sim` shows how machines are driven with it. When a node or
-a check raises, the exception carries the seed and the last events as a note.
+a check raises, or the test inside `telling`, the exception carries the seed and the last events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
@@ -304,10 +305,25 @@ class SimNetwork:
             self.step()
             if self.steps >= last:
                 error = TimeoutError(f"SimNetwork: not quiet after {max_steps} steps.")
-                error.add_note(self.story())
+                self._explain(error)
                 raise error
         if until is not None:
             self.now = max(self.now, until)
+
+    @contextmanager
+    def telling(self) -> Generator[None, None, None]:
+        """Note the seed and the last events on an exception of a test's own checks, too.
+
+        Example:
+            >>> network = SimNetwork(seed=7)
+            >>> with network.telling():
+            ...     network.run()
+        """
+        try:
+            yield
+        except BaseException as error:
+            self._explain(error)
+            raise
 
     def story(self) -> str:
         """Return the seed and the last events as text."""
@@ -337,9 +353,14 @@ class SimNetwork:
                 if node.check is not None:
                     node.check()
         except BaseException as error:
-            error.add_note(self.story())
+            self._explain(error)
             raise
         return True
+
+    def _explain(self, error: BaseException) -> None:
+        """Note the story on an error, unless it is there already."""
+        if not any(note.startswith("sim seed") for note in getattr(error, "__notes__", ())):
+            error.add_note(self.story())
 
     def _note(self, kind: str, what: object) -> None:
         self._trace.append((self.now, kind, what))
