@@ -33,6 +33,7 @@ class World:
     def receiver(self, name: str):
         def handle(event: SimEvent, now: float) -> None:
             assert isinstance(event, Arrived)
+            assert isinstance(event.message, int)
             source, seq = event.source, event.message
             for item in self.inboxes[name].accept(source, seq, seq):
                 got = self.delivered[source, name]

@@ -123,7 +123,7 @@ class CastAcknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildLost:
-    """A host died, or cannot be reached and is given up."""
+    """A neighbour (child or parent, or both in different casts) died or is given up."""
 
     child: str
 

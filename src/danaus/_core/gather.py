@@ -7,12 +7,16 @@ merged frame when its subtree is complete, or when the first reply of the frame 
 
 Nothing is lost with a relay. A node keeps what it emitted until its parent says that it is *beyond
 loss*: in the hands of the consumer, or acknowledged by the parent's own parent. When a parent
-dies, the grandparent adopts (`Adopt`), and the node emits what it kept again. Each rank counts
-once, so what arrives twice is dropped. Of two parents the one nearer to the root is right,
-whatever the order in which their messages arrive: only ancestors adopt.
+dies, the grandparent adopts (`Adopt`), and the node emits what it kept again. Acknowledgements are
+cumulative, so a parent acknowledges only frames before which none is missing (`Emit.since` says
+where to begin). Each rank counts once, so what arrives twice is dropped. Of two parents the one
+nearer to the root is right, whatever the order of their messages: only ancestors adopt.
 
 Ranks whose proc or host died are reported as lost, in the same frames. A reply that arrives for a
 lost rank nevertheless is passed on; the consumer decides what the first word was.
+
+An orphan that nobody adopts for `orphan_after` has nothing to say to anybody: either all above it
+had everything, and only the last acknowledgement was lost, or the consumer is gone. It closes.
 
 The consumer's own node has no parent (`parent=None`): what it emits is beyond loss at once, and no
 acknowledgement travels. That is all there is on a single host.
@@ -21,6 +25,7 @@ acknowledgement travels. That is all there is on a single host.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import NamedTuple, assert_never
 
@@ -44,11 +49,15 @@ from danaus._core.gather_events import (
 )
 from danaus._core.history import History
 
-__all__ = ["FLUSH_AFTER", "GatherNode", "GatherStatistics"]
+__all__ = ["FLUSH_AFTER", "ORPHAN_AFTER", "GatherNode", "GatherStatistics"]
 
 FLUSH_AFTER = 0.001
 """Seconds that a reply waits for others by default: the procs of one host that were called at
 once answer within it, and against a call over a network it does not count."""
+
+ORPHAN_AFTER = 60.0
+"""Seconds after the death of its parent in which an ancestor adopts a node, or does not exist:
+six times what a partition takes to be noticed (`LivenessTiming.dead_after`)."""
 
 FINISHED_LIMIT = 16384
 """Finished gathers remembered per node, so that a cast that comes again does not open its gather
@@ -77,7 +86,7 @@ class _Gather:
 
     __slots__ = (
         "children", "deadline", "depth", "entries", "flush_after", "kept", "last_batch", "lost",
-        "new_lost", "parent", "taken", "waiting",
+        "new_lost", "orphan_at", "parent", "seen", "taken", "waiting",
     )  # fmt: skip
 
     def __init__(self, opened: GatherOpened, flush_after: float) -> None:
@@ -91,6 +100,7 @@ class _Gather:
             self.waiting.update(dict.fromkeys(ranks, (host,)))
         self.children: dict[str, Relay] = {child.host: child for child in opened.subtree.children}
         self.lost: set[int] = set()
+        self.seen: dict[str, int] = {}  # child -> last batch before which none is missing
         # The next frame, with the highest batch of each child that is in it.
         self.entries: list[Entry] = []
         self.new_lost: set[int] = set()
@@ -98,6 +108,7 @@ class _Gather:
         self.deadline: float | None = None  # None if and only if the next frame is empty
         self.kept: dict[int, tuple[Emit, dict[str, int]]] = {}  # not beyond loss, oldest first
         self.last_batch = 0
+        self.orphan_at: float | None = None  # when it closes, if and only if its parent is dead
 
 
 class GatherNode:
@@ -106,10 +117,14 @@ class GatherNode:
     Args:
         host: Name of this host, as it stands in the trees.
         flush_after: Seconds that a reply may wait for others; a gather may state its own.
+        orphan_after: Seconds that a node waits to be adopted after its parent died.
     """
 
-    def __init__(self, host: str, flush_after: float = FLUSH_AFTER) -> None:
+    def __init__(
+        self, host: str, flush_after: float = FLUSH_AFTER, orphan_after: float = ORPHAN_AFTER
+    ) -> None:
         self.host = host
+        self._orphan_after = orphan_after
         self._flush_after = flush_after
         self._gathers: dict[str, _Gather] = {}
         self._due: list[tuple[float, str]] = []  # a heap; an entry whose gather moved on is stale
@@ -166,14 +181,10 @@ class GatherNode:
             case GatherOpened() | Adopted():
                 if event.parent is not None and event.depth < gather.depth:
                     gather.parent, gather.depth = event.parent, event.depth
+                    gather.orphan_at = None
                     self._emit_again(gather, out)
             case GatherClosed():
-                del self._gathers[event.cast_id]
-                gather.lost.clear()
-                self._remember(event.cast_id, gather)
-                out.extend(
-                    CloseGather(cast_id=event.cast_id, child=child) for child in gather.children
-                )
+                self._close(event.cast_id, gather, out)
             case _:
                 assert_never(event)
 
@@ -188,6 +199,9 @@ class GatherNode:
         elif isinstance(event, ChildLost):
             self._history.record(now, "ChildLost", event.child)
             for cast_id, gather in list(self._gathers.items()):
+                if event.child == gather.parent and gather.orphan_at is None:
+                    gather.orphan_at = now + self._orphan_after
+                    heappush(self._due, (gather.orphan_at, cast_id))
                 if event.child in gather.children:
                     self._adopt_children(cast_id, gather, event.child, out)
                     self._lose_place((event.child,), gather)
@@ -211,6 +225,12 @@ class GatherNode:
             self._emit(event.cast_id, gather, out)  # a call on nobody is complete at once
         else:
             self._settle(event.cast_id, gather, now, out)
+
+    def _close(self, cast_id: str, gather: _Gather, out: list[GatherCommand]) -> None:
+        del self._gathers[cast_id]
+        gather.lost.clear()
+        self._remember(cast_id, gather)
+        out.extend(CloseGather(cast_id=cast_id, child=child) for child in gather.children)
 
     def _take(self, gather: _Gather, rank: int, payload: object) -> None:
         if gather.waiting.pop(rank, None) is None:
@@ -250,18 +270,24 @@ class GatherNode:
             self._take(gather, rank, payload)
         self._lose_ranks(event.lost, gather)
         if event.batch:
-            # What is in it is either in the next frame, or in one that was emitted before, or
-            # beyond loss already; the child may forget it when that frame is beyond loss.
-            if gather.entries or gather.new_lost:
-                taken = gather.taken
-            elif gather.kept:
-                taken = gather.kept[gather.last_batch][1]
-            else:
-                taken = None
-                self._acknowledge(event.cast_id, {event.child: event.batch}, out)
-            if taken is not None:
-                taken[event.child] = max(event.batch, taken.get(event.child, 0))
+            seen = max(gather.seen.get(event.child, 0), event.since - 1)
+            gather.seen[event.child] = seen + (event.batch == seen + 1)
+            self._owe_acknowledgement(event.cast_id, event.child, gather, out)
         self._settle(event.cast_id, gather, now, out)
+
+    def _owe_acknowledgement(
+        self, cast_id: str, child: str, gather: _Gather, out: list[GatherCommand]
+    ) -> None:
+        """Acknowledge a child's batches when all that was in them is beyond loss.
+
+        It is either in the next frame, or in one that was emitted before, or beyond loss already.
+        """
+        if gather.entries or gather.new_lost:
+            gather.taken[child] = gather.seen[child]
+        elif gather.kept:
+            gather.kept[gather.last_batch][1][child] = gather.seen[child]
+        else:
+            self._acknowledge(cast_id, {child: gather.seen[child]}, out)
 
     def _batch_late(self, event: BatchArrived, out: list[GatherCommand]) -> None:
         """Relieve a child whose gather is finished or closed here."""
@@ -279,7 +305,15 @@ class GatherNode:
             self._replies += len(late)
             self._frames += 1
             out.append(
-                Emit(cast_id=cast_id, to=parent, batch=0, entries=late, lost=(), complete=True)
+                Emit(
+                    cast_id=cast_id,
+                    to=parent,
+                    batch=0,
+                    since=0,
+                    entries=late,
+                    lost=(),
+                    complete=True,
+                )
             )
 
     def _batch_acknowledged(
@@ -296,6 +330,7 @@ class GatherNode:
         out.extend(
             AcknowledgeBatch(cast_id=cast_id, child=child, batch=batch)
             for child, batch in taken.items()
+            if batch
         )
 
     def _settle(self, cast_id: str, gather: _Gather, now: float, out: list[GatherCommand]) -> None:
@@ -316,12 +351,14 @@ class GatherNode:
             cast_id=cast_id,
             to=gather.parent,
             batch=gather.last_batch,
+            since=next(iter(gather.kept), gather.last_batch),
             entries=tuple(gather.entries),
             lost=tuple(sorted(gather.new_lost)),
             complete=not gather.waiting,
         )
-        out.append(emit)
-        self._frames += 1
+        if gather.orphan_at is None:
+            out.append(emit)
+            self._frames += 1
         if at_consumer:
             self._acknowledge(cast_id, gather.taken, out)
         else:
@@ -331,17 +368,9 @@ class GatherNode:
         self._finish_if_done(cast_id, gather)
 
     def _emit_again(self, gather: _Gather, out: list[GatherCommand]) -> None:
+        since = next(iter(gather.kept), 0)
         for emit, _ in gather.kept.values():
-            out.append(
-                Emit(
-                    cast_id=emit.cast_id,
-                    to=gather.parent,
-                    batch=emit.batch,
-                    entries=emit.entries,
-                    lost=emit.lost,
-                    complete=emit.complete,
-                )
-            )
+            out.append(replace(emit, to=gather.parent, since=since))
         self._frames += len(gather.kept)
 
     def _finish_if_done(self, cast_id: str, gather: _Gather) -> None:
@@ -359,11 +388,11 @@ class GatherNode:
 
     @property
     def deadline(self) -> float | None:
-        """When the next `Tick` is due, in seconds; None if and only if no reply waits."""
+        """When the next `Tick` is due, in seconds; None if and only if nothing waits."""
         while self._due:
             when, cast_id = self._due[0]
             gather = self._gathers.get(cast_id)
-            if gather is not None and gather.deadline == when:
+            if gather is not None and when in (gather.deadline, gather.orphan_at):
                 return when
             heappop(self._due)
         return None
@@ -371,7 +400,11 @@ class GatherNode:
     def _tick(self, now: float, out: list[GatherCommand]) -> None:
         while (when := self.deadline) is not None and when <= now:
             _, cast_id = heappop(self._due)
-            self._emit(cast_id, self._gathers[cast_id], out)
+            gather = self._gathers[cast_id]
+            if when == gather.orphan_at:
+                self._close(cast_id, gather, out)
+            else:
+                self._emit(cast_id, gather, out)
 
     def statistics(self) -> GatherStatistics:
         """Return the counts. Cost: one pass over the open gathers."""

@@ -68,6 +68,7 @@ class BatchArrived:
     cast_id: str
     child: str
     batch: int
+    since: int
     entries: Sequence[Entry]
     lost: Sequence[int]
 
@@ -132,6 +133,8 @@ class Emit:
     """The parent; None if and only if the consumer is here."""
     batch: int
     """Number of the frame at this node, from 1; 0 if no acknowledgement is expected."""
+    since: int
+    """Number of the oldest frame that is not beyond loss: this one, or one before it."""
     entries: tuple[Entry, ...]
     """Ranks and replies, in order of arrival here."""
     lost: tuple[int, ...]

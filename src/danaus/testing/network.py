@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -220,22 +220,18 @@ class SimNetwork:
             stream.parked.clear()
             self._enqueue_in_order(stream, dest, LinkReset(source))
 
-    def partition(self, *groups: Iterable[str]) -> None:
+    def partition(self, *groups: Collection[str]) -> None:
         """Split the network: a node reaches only those in its own group.
 
         Nodes that are in no group form one together. Replaces an earlier partition.
         """
-        self._partitions = [frozenset(group) for group in groups]
-        self._note("partition", [sorted(group) for group in self._partitions])
+        self._note("partition", [sorted(group) for group in groups])
+        self._repartition([frozenset(group) for group in groups])
 
     def heal(self) -> None:
         """End the partition; what streams held back is sent on."""
-        self._partitions = []
         self._note("heal", "")
-        for (source, dest), stream in list(self._streams.items()):
-            parked, stream.parked = stream.parked, []
-            for message in parked:
-                self._enqueue_in_order(stream, dest, Arrived(source, message))
+        self._repartition([])
 
     def connected(self, one: str, other: str) -> bool:
         """Return whether no partition is between two nodes."""
@@ -364,6 +360,14 @@ class SimNetwork:
 
     def _note(self, kind: str, what: object) -> None:
         self._trace.append((self.now, kind, what))
+
+    def _repartition(self, groups: list[frozenset[str]]) -> None:
+        self._partitions = groups
+        for (source, dest), stream in self._streams.items():
+            if stream.parked and self.connected(source, dest):
+                parked, stream.parked = stream.parked, []
+                for message in parked:
+                    self._enqueue_in_order(stream, dest, Arrived(source, message))
 
     def _side(self, name: str) -> Collection[str]:
         for group in self._partitions:
