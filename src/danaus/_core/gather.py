@@ -184,7 +184,8 @@ class GatherNode:
                     gather.orphan_at = None
                     self._emit_again(gather, out)
             case GatherClosed():
-                self._close(event.cast_id, gather, out)
+                if event.parent == gather.parent:
+                    self._close(event.cast_id, gather, out)
             case _:
                 assert_never(event)
 

@@ -103,6 +103,9 @@ class GatherClosed:
     """Nobody waits for the replies any more."""
 
     cast_id: str
+    parent: str | None
+    """Who says so; None for the consumer here. Only our parent is heeded: a host that is taken for
+    dead, and is not, may still think that it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ import os
 import select
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from danaus import _config
 from danaus._net.reactor import Reactor
+from danaus._wire.codec import threshold
 from danaus._wire.frame import (
     FLAG_HANDOVER,
     FLAG_SHARED,
@@ -80,7 +82,7 @@ def share(parts: Sequence[Part]) -> SharedPayload:
     Raises:
         OSError: There is not enough memory, or no descriptor left (ulimit -n).
     """
-    least = _config.get("bulk_threshold")
+    least = threshold()
     views = [memoryview(part).cast("B") for part in parts]
     large = [view for view in views if view.nbytes >= least]
     if not large:
@@ -282,6 +284,19 @@ class Link:
             while self._queued > limit and not self.lost:
                 self._drained.wait(1.0)
         return not self.lost
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until the queue is written, at most ``timeout`` seconds. False: it is not."""
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            if self._drained is None:
+                self._drained = threading.Condition(self._lock)
+            while self._queue and not self.lost:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._drained.wait(left)
+        return True
 
     def _drain(self) -> None:
         with self._lock:

@@ -5,4 +5,12 @@ immutable. A rank is an int; a dimension is a label with a size; order is row-ma
 last dimension varies fastest).
 """
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from danaus._shape.extent import Extent, Point
+from danaus._shape.mesh import MeshTrait
+from danaus._shape.shape import Region, Shape
+from danaus._shape.slice import NDSlice, Slice
+from danaus._shape.value_mesh import ValueMesh
+
+__all__ = ["Extent", "MeshTrait", "NDSlice", "Point", "Region", "Shape", "Slice", "ValueMesh"]

@@ -11,9 +11,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from danaus import _config
-
-__all__ = ["lift", "threshold"]
+__all__ = ["lift", "set_threshold", "threshold"]
 
 _PIECE = 32 << 20
 """Bytes copied before the pages behind them are given back: 3 % of 1 GiB."""
@@ -27,9 +25,18 @@ _WIDTH = 64
 _MADV_DONTNEED = 4
 
 
+_threshold = 256 * 1024
+
+
 def threshold() -> int:
     """Least size in bytes of a buffer that stays out of the pickle."""
-    return _config.get("bulk_threshold")
+    return _threshold
+
+
+def set_threshold(nbytes: int) -> None:
+    """Set `threshold`, for this process."""
+    global _threshold  # noqa: PLW0603  # read for each message: a module variable is cheapest
+    _threshold = nbytes
 
 
 class _Big:

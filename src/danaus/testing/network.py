@@ -165,6 +165,7 @@ class SimNetwork:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._last_words: dict[tuple[str, str], float] = {}  # (dead, peer) -> end of its stream
         self._partitions: list[frozenset[str]] = []
+        self._severed: set[frozenset[str]] = set()
         self._trace: deque[tuple[float, str, object]] = deque(maxlen=TRACE_LENGTH)
 
     def add(
@@ -200,11 +201,8 @@ class SimNetwork:
         self._note("kill", name)
         peers: dict[str, None] = {}
         for source, dest in [pair for pair in self._streams if name in pair]:
-            stream = self._streams.pop((source, dest))
             peers[dest if source == name else source] = None
-            if source == name:
-                self._cut(stream)
-                self._last_words[source, dest] = stream.free_at
+            self._end_stream(source, dest)
         for peer in peers:
             self._tell_lost(peer, name)
 
@@ -220,6 +218,18 @@ class SimNetwork:
             stream.parked.clear()
             self._enqueue_in_order(stream, dest, LinkReset(source))
 
+    def sever(self, one: str, other: str) -> None:
+        """Let two living nodes take each other for dead, for ever, as after a long partition.
+
+        Both are told with `PeerLost`. Others still reach both.
+        """
+        self._note("sever", (one, other))
+        self._severed.add(frozenset((one, other)))
+        for source, dest in ((one, other), (other, one)):
+            self._end_stream(source, dest)
+        self._tell_lost(one, other)
+        self._tell_lost(other, one)
+
     def partition(self, *groups: Collection[str]) -> None:
         """Split the network: a node reaches only those in its own group.
 
@@ -234,8 +244,9 @@ class SimNetwork:
         self._repartition([])
 
     def connected(self, one: str, other: str) -> bool:
-        """Return whether no partition is between two nodes."""
-        return self._side(one) == self._side(other)
+        """Return whether nothing is between two nodes."""
+        severed = frozenset((one, other)) in self._severed
+        return not severed and self._side(one) == self._side(other)
 
     def send(self, source: str, dest: str, message: object) -> None:
         """Send a datagram: it may be lost, repeated, or overtaken."""
@@ -255,7 +266,7 @@ class SimNetwork:
         If ``dest`` is dead, ``source`` is told, once per call, and the message is gone.
         """
         self._note("send in order", (source, dest, message))
-        if dest not in self._nodes:
+        if dest not in self._nodes or frozenset((source, dest)) in self._severed:
             self._tell_lost(source, dest)
             return
         stream = self._stream(source, dest)
@@ -401,6 +412,13 @@ class SimNetwork:
                 stream.travelling.append(action)  # a break is news that is never lost
                 break
             action.cancelled = True
+
+    def _end_stream(self, source: str, dest: str) -> None:
+        """End a stream for ever, and keep in mind until when something may arrive on it."""
+        stream = self._streams.pop((source, dest), None)
+        if stream is not None:
+            self._cut(stream)
+            self._last_words[source, dest] = stream.free_at
 
     def _tell_lost(self, name: str, peer: str) -> None:
         """Tell a node, if it lives, of a death: after the last that still comes from the dead."""

@@ -1,0 +1,1 @@
+"""Meshes of hosts, procs and actors, and how their endpoints are called."""

@@ -1,0 +1,178 @@
+"""A script as a client: its faults, its end, and who it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from danaus._runtime.collect import PortQueue
+from danaus._runtime.future import Future, new_future
+from danaus._runtime.process import context, existing_runtime, on_boot, runtime, uninstall
+from danaus._wire import kinds
+
+if TYPE_CHECKING:
+    from danaus._runtime.router import Runtime
+    from danaus._shape import Point
+    from danaus.errors import MeshFailure
+
+__all__ = [
+    "current_actor_name",
+    "current_rank",
+    "current_size",
+    "shutdown_context",
+    "statistics",
+    "unhandled_fault_hook",
+]
+
+_EXIT_PATIENCE = 2.0
+"""Seconds that the end of the interpreter waits for the hosts of the script to end."""
+
+
+def current_actor_name() -> str:
+    """Name of the running actor."""
+    return repr(context().actor_instance)
+
+
+def current_rank() -> Point:
+    """Position in the mesh that the handled message was sent to."""
+    return context().message_rank
+
+
+def current_size() -> dict[str, int]:
+    """Sizes of the mesh that the handled message was sent to."""
+    return dict(context().message_rank.extent)
+
+
+def statistics() -> dict[str, int]:
+    """What this process has sent and received since it started.
+
+    Returns:
+        Counts ``messages_sent`` and ``messages_received``; bytes in ``bytes_sent``,
+        ``bytes_received`` (links) and ``bulk_bytes`` (shared memory that was sent).
+    """
+    found = existing_runtime()
+    if found is None:
+        names = "messages_sent", "messages_received", "bytes_sent", "bytes_received", "bulk_bytes"
+        return dict.fromkeys(names, 0)
+    return found.statistics()
+
+
+def unhandled_fault_hook(failure: MeshFailure) -> None:
+    """Called in the client with a failure that nobody handled; the script ends with code 1.
+
+    Assign another function to ``danaus.actor.unhandled_fault_hook`` to do something else. When
+    that returns, the failure is dropped.
+    """
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    sys.stderr.write(
+        f"Unhandled danaus error on the root actor, hostname={os.uname().nodename}, "
+        f"PID={os.getpid()} at time {stamp}:\n{failure.report()}\n"
+    )
+    sys.stderr.flush()
+    sys.exit(1)
+
+
+def _on_unhandled(failure: MeshFailure) -> None:
+    # On a thread of its own: the hook is the user's, and may do anything.
+    threading.Thread(
+        target=_call_hook, args=(failure,), name="danaus-fault-hook", daemon=True
+    ).start()
+
+
+def _call_hook(failure: MeshFailure) -> None:
+    import danaus.actor as facade  # the hook is an attribute of the public module, by contract
+
+    try:
+        facade.unhandled_fault_hook(failure)
+    except SystemExit as end:
+        _end_main_thread(end.code if isinstance(end.code, int) else 1)
+    except BaseException as error:  # noqa: BLE001  # border: user code
+        sys.stderr.write(
+            f"unhandled_fault_hook raised {type(error).__name__}: {error}; the failure was:\n"
+            f"{failure.report()}\n"
+        )
+        _end_main_thread(1)
+
+
+def _end_main_thread(code: int) -> None:
+    """Make the main thread raise SystemExit, wherever it is, so that atexit hooks run."""
+    import ctypes
+    import signal
+
+    main = threading.main_thread()
+    hook = sys.excepthook
+
+    def quiet(kind: type[BaseException], error: BaseException, trace: object) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            raise SystemExit(code)
+        hook(kind, error, trace)  # type: ignore[arg-type]
+
+    sys.excepthook = quiet
+    if main.ident is None or not main.is_alive():
+        return
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(main.ident), ctypes.py_object(type("Exit", (SystemExit,), {
+            "__init__": lambda self: SystemExit.__init__(self, code)}))
+    )
+    # A main thread that blocks in the kernel must come out of it: SIGINT does that, and its
+    # handler stays whose it is.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.pthread_kill(main.ident, signal.SIGINT)
+
+
+def _prepare(made: Runtime) -> None:
+    made.faults.on_unhandled = _on_unhandled
+    made.exit_hooks.append(lambda: _shut_down(made, _EXIT_PATIENCE))
+
+
+def _shut_down(made: Runtime, patience: float) -> None:
+    """End what this script owns on the hosts, and the links."""
+    if made.closed:
+        return
+    for collector in list(made.ports.values()):
+        if isinstance(collector, PortQueue):
+            collector.close("the context was shut down")
+    local = made.local
+    if local is not None:
+        link = made.routes.agents.get(local.address)
+        if link is not None:
+            link.send_small(kinds.SHUTDOWN, b"\x90", b"")
+        try:
+            local.process.wait(patience)
+        except Exception:  # noqa: BLE001  # it ends by itself when the link does
+            made.routes.flush(0.2)
+    for cell in list(made.cells.values()):
+        cell.abort("the context was shut down")
+    made.close()
+    if existing_runtime() is made:
+        uninstall()
+
+
+def shutdown_context() -> Future[None]:
+    """End all that this script owns, its hosts included. Twice is the same as once.
+
+    What needs a context afterwards makes a new one.
+    """
+    done = new_future(None)
+    made = existing_runtime()
+    if made is None or made.root is None:
+        done.set_value(None)
+        return done
+
+    def end() -> None:
+        try:
+            _shut_down(made, 15.0)
+        except BaseException as error:  # noqa: BLE001  # handed to who waits
+            done.set_error(error)
+        else:
+            done.set_value(None)
+
+    threading.Thread(target=end, name="danaus-shutdown", daemon=True).start()
+    return done
+
+
+on_boot(_prepare)
+_ = runtime

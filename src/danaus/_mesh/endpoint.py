@@ -1,0 +1,338 @@
+"""Endpoints of a mesh and their adverbs: how many are called, and what comes back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from random import choice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from danaus._runtime.collect import ManyReplies, OneReply, StreamReplies
+from danaus._runtime.future import Future, new_future
+from danaus._runtime.outgoing import OutgoingCall
+from danaus._runtime.ports import Port
+from danaus._runtime.process import context
+from danaus._shape import ValueMesh
+from danaus._wire.codec import dumps_call
+from danaus.errors import SupervisionError
+
+if TYPE_CHECKING:
+    from danaus._mesh.actor_mesh import ActorMesh
+    from danaus._runtime.context import Context
+    from danaus._runtime.endpoints import Signature
+    from danaus._runtime.router import Runtime, Target
+
+__all__ = ["Accumulator", "Endpoint", "ValueStream", "as_endpoint", "send"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class ValueStream(Generic[R]):
+    """The replies of a `stream`, one future each, in order of arrival."""
+
+    def __init__(self, futures: Sequence[Future[R]]) -> None:
+        self._futures = iter(futures)
+        self._left = len(futures)
+
+    def __iter__(self) -> Iterator[Future[R]]:
+        return self
+
+    def __next__(self) -> Future[R]:
+        future = next(self._futures)
+        self._left -= 1
+        return future
+
+    def __len__(self) -> int:
+        return self._left
+
+
+class Endpoint:
+    """A method of all actors of a mesh."""
+
+    __slots__ = ("_mesh", "_method", "_outstanding", "_signature")
+
+    def __init__(self, mesh: ActorMesh[Any], method: str, signature: Signature) -> None:
+        self._mesh = mesh
+        self._method = method
+        self._signature = signature
+        self._outstanding: dict[int, int] = {}
+        """Calls of `choose` that are not answered, by rank."""
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self._method.lstrip('!')} of {self._mesh!r}>"
+
+    @property
+    def name(self) -> str:
+        """Name of the method."""
+        return self._method.lstrip("!")
+
+    def _outgoing(self) -> OutgoingCall:
+        mesh = self._mesh
+        return OutgoingCall(mesh._uid, mesh._name_text, mesh._class_name, self._method)
+
+    def _send(
+        self,
+        caller: Context,
+        me: Runtime,
+        targets: Sequence[Target],
+        call: OutgoingCall,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        mesh = self._mesh
+        parts = dumps_call(args, kwargs)
+        handled = caller.call
+        chain = None
+        if handled is not None and handled.port >= 0 and call.port >= 0:
+            me_now = caller.actor_instance
+            step = [me.id, me_now.uid, handled.method, call.port, me_now.name]
+            chain = [*(handled.chain or ()), step]
+        me.cast(
+            caller, mesh._uid, targets, self._method, call.port, mesh._encoded_extent(), parts, chain
+        )
+
+    def call(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call all; a future of the `ValueMesh` of what they return.
+
+        Raises, from the future:
+            ActorError: The exception of the lowest rank that raised one; all have answered then.
+            SupervisionError: One died, or was dead.
+        """
+        self._signature.check(args, kwargs)
+        mesh = self._mesh
+        caller = context()
+        me = caller.actor_instance._runtime
+        targets = mesh._targets()
+        call = self._outgoing()
+        failure = me.faults.check(mesh._uid, mesh._base_ranks())
+        shape = mesh._reply_shape()
+        collector = ManyReplies(
+            me.reactor,
+            [(proc, rank) for proc, _, rank in targets],
+            call,
+            functools.partial(ValueMesh, shape),
+        )
+        if failure is not None:
+            collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
+            return collector.future
+        self._check_stopped(me, call)
+        call.port = me.new_port(collector)
+        try:
+            self._send(caller, me, targets, call, args, kwargs)
+        except BaseException:
+            me.ports.pop(call.port, None)
+            raise
+        return collector.future
+
+    def call_one(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call the only actor of the mesh; a future of what it returns.
+
+        Raises:
+            ValueError: The mesh has not exactly one actor.
+        """
+        mesh = self._mesh
+        targets = mesh._targets()
+        if len(targets) != 1:
+            raise ValueError(
+                f"call_one requires exactly 1 actor, but mesh has {len(targets)}; "
+                "slice the mesh, or use `call`"
+            )
+        return self._one(targets[0], 0, args, kwargs)
+
+    def _one(
+        self, target: Target, position: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Future[Any]:
+        self._signature.check(args, kwargs)
+        mesh = self._mesh
+        caller = context()
+        me = caller.actor_instance._runtime
+        call = self._outgoing()
+        collector = OneReply(me.reactor, (target[0], target[2]), call)
+        faults = me.faults
+        if faults.failed or faults.stopped:
+            failure = faults.check(mesh._uid, (mesh._base_ranks()[position],))
+            if failure is not None:
+                collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
+                return collector.future
+            self._check_stopped(me, call)
+        call.port = me.new_port(collector)
+        try:
+            self._send(caller, me, (target,), call, args, kwargs)
+        except BaseException:
+            me.ports.pop(call.port, None)
+            raise
+        return collector.future
+
+    def choose(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call one of them: the one with the fewest unanswered `choose` calls from here.
+
+        Ties are broken at random.
+        """
+        targets = self._mesh._targets()
+        outstanding = self._outstanding
+        least = min(outstanding.get(rank, 0) for _, _, rank in targets)
+        position = choice([i for i, t in enumerate(targets) if outstanding.get(t[2], 0) == least])
+        rank = targets[position][2]
+        outstanding[rank] = outstanding.get(rank, 0) + 1
+        future = self._one(targets[position], position, args, kwargs)
+
+        def answered() -> None:
+            outstanding[rank] -= 1
+
+        future.add_callback(answered)
+        return future
+
+    def stream(self, *args: Any, **kwargs: Any) -> ValueStream[Any]:
+        """Call all; an iterator of one future a reply, in order of arrival."""
+        self._signature.check(args, kwargs)
+        mesh = self._mesh
+        caller = context()
+        me = caller.actor_instance._runtime
+        targets = mesh._targets()
+        call = self._outgoing()
+        collector = StreamReplies(me.reactor, [(proc, rank) for proc, _, rank in targets], call)
+        failure = me.faults.check(mesh._uid, mesh._base_ranks())
+        if failure is not None:
+            for future in collector.futures:
+                future.set_error(SupervisionError.for_call(call.endpoint, failure))
+            return ValueStream(collector.futures)
+        self._check_stopped(me, call)
+        call.port = me.new_port(collector)
+        try:
+            self._send(caller, me, targets, call, args, kwargs)
+        except BaseException:
+            me.ports.pop(call.port, None)
+            raise
+        return ValueStream(collector.futures)
+
+    def broadcast(self, *args: Any, **kwargs: Any) -> None:
+        """Send to all and want no answer. An exception there is the death of the actor."""
+        self._signature.check(args, kwargs)
+        mesh = self._mesh
+        caller = context()
+        me = caller.actor_instance._runtime
+        call = self._outgoing()
+        faults = me.faults
+        if faults.failed or faults.stopped:
+            failure = faults.check(mesh._uid, mesh._base_ranks())
+            if failure is not None:
+                raise SupervisionError.for_call(call.endpoint, failure)
+            self._check_stopped(me, call)
+        self._send(caller, me, mesh._targets(), call, args, kwargs)
+
+    def _send_to_port(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        port: Port[Any] | None,
+        *,
+        one: bool,
+    ) -> None:
+        self._signature.check(args, kwargs)
+        caller = context()
+        me = caller.actor_instance._runtime
+        call = self._outgoing()
+        self._check_stopped(me, call)
+        if port is not None:
+            call.port = port._number_here(me)
+        targets = self._mesh._targets()
+        self._send(caller, me, [choice(targets)] if one else targets, call, args, kwargs)
+
+    def rref(self, *args: Any, **kwargs: Any) -> Any:
+        """Belongs to the tensor engine, which Danaus does not have."""
+        del args, kwargs
+        raise NotImplementedError(
+            "rref needs a tensor engine, which danaus does not have; use call, stream or choose"
+        )
+
+    def _check_stopped(self, me: Runtime, call: OutgoingCall) -> None:
+        reason = me.faults.stopped.get(call.actor)
+        if reason is not None:
+            raise SupervisionError(
+                f"Endpoint call {call.endpoint}() failed, actor mesh {call.mesh_name} is stopped: "
+                f"{reason}. Spawn it again.",
+                endpoint=call.endpoint,
+            )
+
+
+def send(
+    endpoint: Endpoint,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    port: Port[Any] | None = None,
+    selection: str = "all",
+) -> None:
+    """Send a message whose replies go to ``port``, or to nobody: what the adverbs are made of.
+
+    Args:
+        endpoint: What to call.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        port: Where replies go.
+        selection: "all", or "choose" for one at random.
+
+    Raises:
+        ValueError: The selection is neither.
+    """
+    if selection not in ("all", "choose"):
+        raise ValueError(f"Invalid selection: {selection}; expected 'all' or 'choose'")
+    endpoint._send_to_port(args, kwargs, port, one=selection == "choose")
+
+
+def as_endpoint(
+    not_an_endpoint: Any, *, propagate: Any = None, explicit_response_port: bool = False
+) -> Endpoint:
+    """Turn an undecorated method of a spawned actor into an endpoint.
+
+    Example:
+        >>> as_endpoint(mesh.plain_method).call_one(1).get()
+
+    Raises:
+        ValueError: It is not a method of a mesh of actors.
+    """
+    from danaus._mesh.actor_mesh import NotAnEndpoint
+
+    del propagate
+    if not isinstance(not_an_endpoint, NotAnEndpoint):
+        raise ValueError("expected an method of a spawned actor")
+    return not_an_endpoint.as_endpoint(explicit_response_port=explicit_response_port)
+
+
+class Accumulator(Generic[A, R]):
+    """Folds the replies of all actors of a mesh as they arrive.
+
+    Example:
+        >>> Accumulator(mesh.loss, 0.0, operator.add).accumulate(batch).get()
+    """
+
+    def __init__(self, endpoint: Endpoint, identity: A, combine: Callable[[A, R], A]) -> None:
+        self._endpoint = endpoint
+        self._identity = identity
+        self._combine = combine
+
+    def accumulate(self, *args: Any, **kwargs: Any) -> Future[A]:
+        """Call all; a future of the fold, which starts at the identity."""
+        stream = list(self._endpoint.stream(*args, **kwargs))
+        first = stream[0] if stream else None
+        result = new_future(first._reactor if first is not None else None,
+                            first.call if first is not None else None)
+        left = len(stream)
+
+        def fold() -> A:
+            value = self._identity
+            for future in stream:
+                value = self._combine(value, future._observe())
+            return value
+
+        def arrived() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                result.set_thunk(fold)
+
+        if not stream:
+            result.set_value(self._identity)
+        for future in stream:
+            future.add_callback(arrived)
+        return result

@@ -1,0 +1,460 @@
+"""Meshes of hosts: processes are spawned on them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from danaus import _config
+from danaus._mesh.proc_mesh import ProcMesh, announce
+from danaus._mesh.proc_table import ProcTable
+from danaus._proc.binding import bind
+from danaus._proc.host import HostProcess, start_host
+from danaus._proc.launch import START, import_path
+from danaus._runtime.future import Future, new_future
+from danaus._runtime.identity import unique
+from danaus._runtime.owned import OwnedMesh
+from danaus._runtime.process import context, runtime
+from danaus._runtime.router import Runtime
+from danaus._shape import Extent, MeshTrait, NDSlice, Point, Shape
+from danaus._wire import kinds
+from danaus._wire.codec import dumps
+
+__all__ = ["BootstrapCommand", "HostMesh", "default_bootstrap_cmd", "this_host", "this_proc"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+Host = tuple[str, str]
+"""(name, address of its agent)."""
+
+
+@dataclass(frozen=True)
+class BootstrapCommand:
+    """A command that becomes a proc.
+
+    Attributes:
+        program: Path of the program, or its name on PATH.
+        arg0: What it sees as its own name; None for the same.
+        args: Its arguments.
+        env: Variables to add to its environment.
+    """
+
+    program: str
+    arg0: str | None
+    args: list[str]
+    env: dict[str, str]
+
+    def with_env(self, env: dict[str, str]) -> BootstrapCommand:
+        """The same command with further variables."""
+        return replace(self, env={**self.env, **env})
+
+
+def default_bootstrap_cmd() -> BootstrapCommand:
+    """The command that starts a proc where it is not forked."""
+    return BootstrapCommand(sys.executable, None, ["-c", START], {"_DANAUS_PATH": import_path()})
+
+
+class HostMesh(MeshTrait):
+    """Hosts with ranks.
+
+    Example:
+        >>> procs = hosts.spawn_procs(per_host={"gpus": 8})
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        shape: Shape,
+        *,
+        owned: bool = False,
+        python: str | None = None,
+        processes: Sequence[HostProcess] = (),
+    ) -> None:
+        self._hosts = list(hosts)
+        self._shape_now = shape
+        self._owned = owned
+        self._python = python
+        self._processes = list(processes)
+        self._down = False
+        self._spawned: list[ProcMesh] = []
+
+    # shape
+
+    @property
+    def _ndslice(self) -> NDSlice:
+        return self._shape_now.ndslice
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return tuple(self._shape_now.labels)
+
+    def _as_shape(self) -> Shape:
+        return self._shape_now
+
+    def _new_with_shape(self, shape: Shape) -> HostMesh:
+        return HostMesh(self._hosts, shape, python=self._python)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def region(self) -> Any:
+        """Labels and ranks of the hosts."""
+        return self._shape_now.region
+
+    @property
+    def stream_logs(self) -> bool:
+        """True when output of procs is only ever sent on request."""
+        return False
+
+    @property
+    def is_fake_in_process(self) -> bool:
+        """True for hosts that are simulated in this process; never."""
+        return False
+
+    def _selected(self) -> list[Host]:
+        return [self._hosts[rank] for rank in self._ndslice.ranks()]
+
+    # procs
+
+    def spawn_procs(
+        self,
+        per_host: Mapping[str, int] | None = None,
+        bootstrap: Callable[[], None | Awaitable[None]] | None = None,
+        name: str | None = None,
+        proc_bind: Sequence[Mapping[str, str]] | None = None,
+        bootstrap_command: (
+            BootstrapCommand | Callable[[Point], BootstrapCommand] | None
+        ) = None,
+        *,
+        env: Mapping[str, str | None] | Callable[[Point], Mapping[str, str | None]] | None = None,
+        preload: Sequence[str] = (),
+    ) -> ProcMesh:
+        """Start processes on every host; returns at once.
+
+        Args:
+            per_host: Dimensions of the processes of one host, such as ``{"gpus": 8}``. The mesh
+                has the hosts' dimensions, then these.
+            bootstrap: Runs in each new process before any actor. Its failure is the failure of
+                `ProcMesh.initialized`.
+            name: Name of the mesh, for people.
+            proc_bind: For each process of a host, what it is bound to: ``cpus`` (a list as
+                taskset takes it), or ``cpunodebind``, ``membind``, ``physcpubind`` (as numactl).
+            bootstrap_command: Command that starts each process, instead of a fork.
+            env: Variables of each process, set before anything is imported there; None removes
+                one. A callable is asked for each rank.
+            preload: Modules that are imported once a host, and that every process has at no cost.
+
+        Raises:
+            ValueError: Dimensions overlap, a size is below 1, or ``proc_bind`` has another length
+                than a host has processes.
+            RuntimeError: The hosts were shut down.
+        """
+        if self._down:
+            raise RuntimeError("HostMesh has already been shut down")
+        local = _extent_of(per_host)
+        overlap = set(self._labels) & set(local.labels)
+        if overlap:
+            raise ValueError(
+                f"per_host has dimensions that the hosts have already: {sorted(overlap)}; "
+                "name them otherwise"
+            )
+        per = local.nelements
+        if proc_bind is not None and len(proc_bind) != per:
+            raise ValueError(
+                f"proc_bind length ({len(proc_bind)}) must equal procs_per_host ({per})"
+            )
+        hosts = self._selected()
+        sizes = [*self.extent.sizes, *local.sizes]
+        shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
+        spawner = _Spawner(
+            self, name or "procs", hosts, per, shape, bootstrap, proc_bind, bootstrap_command,
+            env, preload,
+        )
+        mesh = spawner.spawn()
+        self._spawned.append(mesh)
+        announce(mesh)
+        return mesh
+
+    def with_python_executable(self, path: str) -> HostMesh:
+        """The same hosts, whose procs use another interpreter."""
+        if not os.path.exists(path):
+            raise ValueError(f"there is no interpreter at {path}")
+        made = HostMesh(self._hosts, self._shape_now, owned=self._owned, python=path,
+                        processes=self._processes)
+        made._spawned = self._spawned
+        return made
+
+    # life
+
+    @property
+    def initialized(self) -> Future[bool]:
+        """Settled with True when every host's agent answers."""
+        me = runtime()
+        future = new_future(None)
+        for host, address in self._selected():
+            if me.routes.agent(address) is None:
+                future.set_error(
+                    RuntimeError(f"attach failed: the agent of host {host} does not answer")
+                )
+                return future
+        future.set_value(True)
+        return future
+
+    def stop(self) -> Future[None]:
+        """Stop the processes that were spawned through this mesh; the hosts stay."""
+        me = runtime()
+        futures = [p.stop() for p in self._spawned if p._uid in me.faults.owned]
+        self._spawned.clear()
+        return _all(futures)
+
+    def shutdown(self) -> Future[None]:
+        """End the hosts, and all that runs on them.
+
+        Raises:
+            RuntimeError: This is a slice or a reference; only what provisioned the hosts may.
+        """
+        if not self._owned:
+            raise RuntimeError("cannot shut down `HostMesh` that is a reference instead of owned")
+        if self._down:
+            raise RuntimeError("HostMesh has already been shut down")
+        self._down = True
+        me = runtime()
+        stopped = self.stop()
+        done = new_future(me.reactor)
+
+        def end() -> None:
+            import threading
+
+            threading.Thread(target=self._end, args=(me, done), name="danaus-shutdown",
+                             daemon=True).start()
+
+        stopped.add_callback(end)
+        return done
+
+    def _end(self, me: Runtime, done: Future[None]) -> None:
+        for _, address in self._selected():
+            link = me.routes.agent(address)
+            if link is not None:
+                link.send_small(kinds.SHUTDOWN, _encode([]), b"")
+        for process in self._processes:
+            try:
+                process.process.wait(15.0)
+            except Exception as error:  # noqa: BLE001  # it is reported to who waits
+                done.set_error(error)
+                return
+        done.set_value(None)
+
+    async def __aenter__(self) -> HostMesh:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.shutdown()
+
+    def __reduce__(self) -> Any:
+        return (_rebuild, (self._hosts, self._shape_now, self._python))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HostMesh):
+            return NotImplemented
+        return self._selected() == other._selected() and self.extent == other.extent
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._selected()))
+
+    def __repr__(self) -> str:
+        return f"<HostMesh {self.extent}>"
+
+
+def _rebuild(hosts: Sequence[Host], shape: Shape, python: str | None) -> HostMesh:
+    return HostMesh(hosts, shape, python=python)
+
+
+def _all(futures: Sequence[Future[Any]]) -> Future[None]:
+    """A future that is settled when all of them are."""
+    done = new_future(futures[0]._reactor if futures else None)
+    left = len(futures)
+    if not left:
+        done.set_value(None)
+
+    def one() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            done.set_value(None)
+
+    for future in futures:
+        future.add_callback(one)
+    return done
+
+
+def _extent_of(per_host: Mapping[str, int] | None) -> Extent:
+    if per_host is None:
+        return Extent([], [])
+    for label, size in per_host.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"per_host[{label!r}] must be an integer of at least 1, got {size!r}")
+    return Extent(list(per_host), list(per_host.values()))
+
+
+class _Spawner:
+    """One call of `HostMesh.spawn_procs`, kept for respawns."""
+
+    def __init__(
+        self,
+        host_mesh: HostMesh,
+        name: str,
+        hosts: list[Host],
+        per: int,
+        shape: Shape,
+        bootstrap: Callable[[], Any] | None,
+        proc_bind: Sequence[Mapping[str, str]] | None,
+        command: BootstrapCommand | Callable[[Point], BootstrapCommand] | None,
+        env: Any,
+        preload: Sequence[str],
+    ) -> None:
+        self._host_mesh = host_mesh
+        self._name = name
+        self._hosts = hosts
+        self._per = per
+        self._shape = shape
+        self._proc_bind = proc_bind
+        self._command = command
+        self._env = env
+        self._caller = context()
+        self._me = self._caller.actor_instance._runtime
+        self._extent = Extent(list(shape.labels), list(shape.ndslice.sizes))
+        self._uid = f"{_plain(name)}-{unique(8)}"
+        self._template = self._make_template(bootstrap, preload)
+
+    def _make_template(
+        self, bootstrap: Callable[[], Any] | None, preload: Sequence[str]
+    ) -> dict[str, Any]:
+        me = self._me
+        setup = dumps([bootstrap])[0] if bootstrap is not None else None
+        return {
+            "mesh": self._uid,
+            "owner": me.id,
+            "root": me.spec.get("root") or me.id,
+            "cwd": _cwd(),
+            "path": [p or _cwd() for p in sys.path],
+            "argv": list(sys.argv),
+            "python": self._host_mesh._python,
+            "config": _config.snapshot_runtime(),
+            "setup": setup,
+            "preload": list(preload),
+            "labels": list(self._shape.labels),
+            "sizes": list(self._shape.ndslice.sizes),
+            "tail_lines": _config.get("tail_log_lines"),
+        }
+
+    def spawn(self) -> ProcMesh:
+        """Send the spawns; the mesh may be used at once."""
+        ids = [self._new_id(rank) for rank in range(len(self._hosts) * self._per)]
+        procs = [(ids[rank], self._hosts[rank // self._per][1]) for rank in range(len(ids))]
+        table = ProcTable(self._uid, procs)
+        self._me.faults.own(
+            OwnedMesh(self._uid, self._name, self._caller.actor_instance.uid, procs)
+        )
+        for i in range(len(self._hosts)):
+            ranks = range(i * self._per, (i + 1) * self._per)
+            self._send(i, [(rank, ids[rank]) for rank in ranks])
+        return ProcMesh(
+            self._uid,
+            self._name,
+            table,
+            self._shape,
+            host_mesh=self._host_mesh,
+            owned=True,
+            respawn=self._respawn,
+        )
+
+    def _new_id(self, rank: int) -> str:
+        return f"{self._uid}.{rank}-{unique(4)}"
+
+    def _respawn(self, rank: int) -> str:
+        new = self._new_id(rank)
+        self._send(rank // self._per, [(rank, new)])
+        return new
+
+    def _send(self, host: int, procs: list[tuple[int, str]]) -> None:
+        me = self._me
+        name, address = self._hosts[host]
+        link = me.routes.agent(address)
+        template = {**self._template, "host": name, "agent": address}
+        entries = [[proc, self._overrides(rank)] for rank, proc in procs]
+        if link is None:
+            for _, proc in procs:
+                me.routes.bury(
+                    proc, {"text": f"could not be started: host {name} is gone", "host": name}
+                )
+            return
+        link.send_small(kinds.SPAWN_PROCS, _encode([template, entries]), b"")
+
+    def _overrides(self, rank: int) -> dict[str, Any]:
+        point = Point(rank, self._extent)
+        overrides: dict[str, Any] = {"rank": rank}
+        env = self._env(point) if callable(self._env) else self._env
+        if env:
+            overrides["env"] = {str(k): v for k, v in env.items()}
+        if self._proc_bind is not None:
+            overrides.update(bind(self._proc_bind[rank % self._per]))
+        command = self._command(point) if callable(self._command) else self._command
+        if command is not None:
+            overrides["command"] = {
+                "program": command.program,
+                "arg0": command.arg0,
+                "args": list(command.args),
+                "env": dict(command.env),
+            }
+        return overrides
+
+
+def _plain(name: str) -> str:
+    """``name`` as a file name."""
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:40] or "procs"
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def this_host() -> HostMesh:
+    """The host of the calling actor; for a script, this machine.
+
+    The first use in a script starts the host's agent. It ends, with all that it started, when the
+    script does.
+    """
+    me = context().actor_instance._runtime
+    shape = Shape([], NDSlice(offset=0, sizes=[], strides=[]))
+    if me.spec:
+        return HostMesh([(me.spec["host"], me.spec["agent"])], shape, python=me.spec.get("python"))
+    return HostMesh([local_host(me)], shape)
+
+
+def local_host(me: Runtime) -> Host:
+    """The agent of this machine for a script, started if need be."""
+    with me.host_lock:
+        if me.local is None:
+            process = start_host(me.host, me.id)
+            me.local = process
+            if not me.address:
+                me.address = process.address
+            if me.routes.agent(process.address) is None:
+                raise RuntimeError(
+                    f"the agent of this host did not start: {process.last_words()}"
+                )
+        return (me.host, me.local.address)
+
+
+def this_proc() -> ProcMesh:
+    """The process of the calling actor as a mesh of one; for a script, its own process."""
+    return context().actor_instance.proc

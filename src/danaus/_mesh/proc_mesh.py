@@ -1,0 +1,362 @@
+"""Meshes of processes: actors are spawned on them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from danaus import _config
+from danaus._mesh.actor import Actor
+from danaus._mesh.actor_mesh import ActorMesh, endpoint_collisions
+from danaus._mesh.proc_table import ProcTable
+from danaus._runtime.context import CreatorInstance
+from danaus._runtime.future import Future, new_future
+from danaus._runtime.identity import fresh_name
+from danaus._runtime.owned import OwnedMesh
+from danaus._runtime.process import context, runtime
+from danaus._shape import Extent, MeshTrait, NDSlice, Shape
+from danaus._wire import kinds
+from danaus._wire.codec import Parts, dumps
+from danaus.errors import SerializationError
+
+if TYPE_CHECKING:
+    from danaus._mesh.host_mesh import HostMesh
+    from danaus._runtime.router import Runtime, Target
+
+__all__ = ["ProcMesh", "own_mesh", "register_proc_mesh_spawn_callback",
+           "unregister_proc_mesh_spawn_callback"]
+
+TActor = TypeVar("TActor", bound=Actor)
+
+_NAME_LIMIT = 255
+
+_spawn_callbacks: list[Callable[[ProcMesh], None]] = []
+
+
+def register_proc_mesh_spawn_callback(callback: Callable[[ProcMesh], None]) -> None:
+    """Call ``callback`` with every proc mesh that this process spawns."""
+    _spawn_callbacks.append(callback)
+
+
+def unregister_proc_mesh_spawn_callback(callback: Callable[[ProcMesh], None]) -> None:
+    """Call it no more."""
+    _spawn_callbacks.remove(callback)
+
+
+def announce(mesh: ProcMesh) -> None:
+    """Tell those who registered of a new proc mesh."""
+    for callback in list(_spawn_callbacks):
+        callback(mesh)
+
+
+class ProcMesh(MeshTrait):
+    """Processes with ranks. They belong to the actor (or client) that spawned them.
+
+    Example:
+        >>> procs = this_host().spawn_procs(per_host={"gpus": 8})
+        >>> trainers = procs.spawn("trainer", Trainer, lr=1e-3)
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        name: str,
+        table: ProcTable,
+        shape: Shape,
+        *,
+        host_mesh: HostMesh | None = None,
+        owned: bool = False,
+        respawn: Callable[[int], str] | None = None,
+    ) -> None:
+        self._uid = uid
+        self._name_text = name
+        self._table = table
+        self._shape_now = shape
+        self._host_mesh = host_mesh
+        self._owned = owned
+        self._respawn = respawn
+        self._lock = threading.Lock()
+
+    # shape
+
+    @property
+    def _ndslice(self) -> NDSlice:
+        return self._shape_now.ndslice
+
+    @property
+    def _labels(self) -> list[str]:
+        return list(self._shape_now.labels)
+
+    def _as_shape(self) -> Shape:
+        return self._shape_now
+
+    def _new_with_shape(self, shape: Shape) -> ProcMesh:
+        return ProcMesh(self._uid, self._name_text, self._table, shape, host_mesh=self._host_mesh)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _base_ranks(self) -> list[int]:
+        return self._ndslice.ranks()
+
+    def _targets(self) -> list[Target]:
+        procs = self._table.procs
+        return [(*procs[base], rank) for rank, base in enumerate(self._base_ranks())]
+
+    # actors
+
+    def spawn(self, name: str, Class: type[TActor], *args: Any, **kwargs: Any) -> TActor:  # noqa: N803
+        """Start one actor of ``Class`` in each process; returns at once.
+
+        What follows (calls, further spawns) may be sent without waiting. A constructor that raises
+        is a failure of its rank, seen by the next call and by the spawning actor's
+        ``__supervise__``.
+
+        Args:
+            name: Name of the mesh of actors, for people; need not be unique.
+            Class: A subclass of `Actor`.
+            args: Arguments of its constructor; pickled now.
+            kwargs: Likewise.
+
+        Raises:
+            ValueError: ``Class`` is no actor class, or the name or an endpoint's name cannot be.
+            SerializationError: The class or an argument cannot be pickled.
+        """
+        _check_class(Class)
+        _check_name(name)
+        caller = context()
+        me = caller.actor_instance._runtime
+        uid = fresh_name(name[:40])
+        stopped = me.faults.stopped.get(self._uid)
+        shape = self._shape_now
+        base = self._base_ranks()
+        procs = [self._table.procs[b] for b in base]
+        table = ProcTable(self._uid, procs)
+        own_shape = Shape(shape.labels, NDSlice.new_row_major(shape.ndslice.sizes))
+        mesh: ActorMesh[TActor] = ActorMesh(
+            uid, name, Class, table, own_shape, proc_mesh=self, owned=True
+        )
+        if stopped is not None:
+            me.faults.stopped[uid] = f"`ProcMesh` has already been stopped ({stopped})"
+            return mesh  # type: ignore[return-value]
+        creator = _creator_of(caller)
+        try:
+            parts = dumps((_actor_class(Class), args, kwargs, self, creator))
+        except SerializationError as error:
+            raise SerializationError(
+                f"cannot spawn actor {name!r} of {Class.__name__}: {error}"
+            ) from error
+        owned = OwnedMesh(
+            uid, name, caller.actor_instance.uid, procs, class_name=Class.__name__, on=self._uid
+        )
+        owned.table = table
+        owned.birth = parts, {
+            "name": name,
+            "labels": list(shape.labels),
+            "sizes": list(shape.ndslice.sizes),
+            "owner": me.id,
+            "owner_actor": caller.actor_instance.uid,
+            "owner_address": me.address,
+            "path": repr(caller.actor_instance),
+        }
+        me.faults.own(owned, base)
+        for rank, (proc, address) in enumerate(procs):
+            self._start(me, owned, rank, proc, address)
+        return mesh  # type: ignore[return-value]
+
+    @staticmethod
+    def _start(me: Runtime, owned: OwnedMesh, rank: int, proc: str, address: str) -> None:
+        parts, fields = owned.birth
+        me.send_to_actor(
+            me.context_of(owned.owner_actor),
+            kinds.SPAWN_ACTOR,
+            proc,
+            address,
+            owned.uid,
+            ({**fields, "rank": rank},),
+            parts,
+        )
+
+    # life
+
+    @property
+    def initialized(self) -> Future[bool]:
+        """Settled with True when all processes run and their bootstraps have returned."""
+        from danaus._mesh.readiness import procs_ready
+
+        me = runtime()
+        if self._uid in me.faults.stopped:
+            future = new_future(None)
+            future.set_error(RuntimeError("`ProcMesh` has already been stopped"))
+            return future
+        return procs_ready(self)
+
+    @property
+    def host_mesh(self) -> HostMesh:
+        """The hosts that it was spawned on."""
+        if self._host_mesh is None:
+            raise NotImplementedError(f"the hosts of proc mesh {self._name_text!r} are not known")
+        return self._host_mesh
+
+    def stop(self, reason: str = "stopped by client") -> Future[None]:
+        """End the processes in good order; their actors' ``__cleanup__`` runs first.
+
+        Raises:
+            ValueError: This is a slice, or a reference that was received.
+        """
+        me = runtime()
+        owned = me.faults.owned.get(self._uid)
+        if owned is None and self._uid in me.faults.stopped:
+            future = new_future(None)
+            future.set_value(None)
+            return future
+        if owned is None or not self._owned:
+            raise ValueError("ProcMesh is not owned; must be stopped by an owner")
+        return me.faults.stop_mesh(owned, reason)
+
+    async def __aenter__(self) -> ProcMesh:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.stop()
+
+    def respawn(self, rank: int) -> Future[None]:
+        """Start a failed rank again in place, and the actors that lived on it.
+
+        The actors are made anew by their constructors, with the arguments of their spawn; the
+        other ranks keep their state, the mesh its shape.
+
+        Args:
+            rank: Rank in the mesh as it was spawned, row-major.
+
+        Returns:
+            A future that is settled when the new process runs.
+
+        Raises:
+            ValueError: The rank does not exist, has not failed, or this is not the owner's mesh.
+        """
+        me = runtime()
+        owned = me.faults.owned.get(self._uid)
+        if owned is None or self._respawn is None:
+            raise ValueError("ProcMesh is not owned; only its owner can respawn a rank")
+        if not 0 <= rank < len(owned.targets):
+            raise ValueError(f"no rank {rank}; the mesh has ranks 0..{len(owned.targets) - 1}")
+        with self._lock:
+            proc, address = owned.targets[rank]
+            if proc not in me.routes.dead:
+                raise ValueError(f"rank {rank} has not failed; stop its process first")
+            new = self._respawn(rank)
+            owned.replace(rank, new, address)
+            self._table.replace(rank, new)
+            me.faults.respawned(self._uid, rank)
+            for mesh in list(me.faults.owned.values()):
+                if mesh.on != self._uid or mesh.stopping:
+                    continue
+                for own_rank in list(mesh.ranks_of(proc)):
+                    mesh.replace(own_rank, new, address)
+                    mesh.table.replace(own_rank, new)
+                    me.faults.respawned(mesh.uid, own_rank)
+                    self._start(me, mesh, own_rank, new, address)
+        return _when_ready(self, rank)
+
+    async def logging_option(
+        self,
+        stream_to_client: bool = False,  # noqa: FBT001, FBT002  # compatible signature
+        aggregate_window_sec: int | None = None,
+        level: int = 20,
+    ) -> None:
+        """Replaced below by the one of the log sink."""
+        del stream_to_client, aggregate_window_sec, level
+
+    def __reduce__(self) -> Any:
+        return (
+            _rebuild,
+            (self._uid, self._name_text, self._table, self._shape_now, self._host_mesh),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProcMesh):
+            return NotImplemented
+        return self._uid == other._uid and self._shape_now == other._shape_now
+
+    def __hash__(self) -> int:
+        return hash(self._uid)
+
+    def __repr__(self) -> str:
+        return f"<ProcMesh {self._name_text} {self.extent}>"
+
+
+def _rebuild(
+    uid: str, name: str, table: ProcTable, shape: Shape, host_mesh: HostMesh | None
+) -> ProcMesh:
+    return ProcMesh(uid, name, table, shape, host_mesh=host_mesh)
+
+
+def _when_ready(mesh: ProcMesh, rank: int) -> Future[None]:
+    from danaus._mesh.readiness import procs_ready
+
+    size = len(mesh._table.procs)
+    flat = Shape(["ranks"], NDSlice.new_row_major([size])).at("ranks", rank)
+    ready = procs_ready(mesh._new_with_shape(flat))
+    done = new_future(ready._reactor)
+
+    def settle() -> None:
+        error = ready.exception(0)
+        if error is None:
+            done.set_value(None)
+        else:
+            done.set_error(error)
+
+    ready.add_callback(settle)
+    return done
+
+
+def own_mesh(me: Runtime) -> ProcMesh:
+    """The calling process as a mesh of one."""
+    table = ProcTable(f"own-{me.id}", [(me.id, me.address)])
+    shape = Shape([], NDSlice(offset=0, sizes=[], strides=[]))
+    return ProcMesh(f"own-{me.id}", me.id, table, shape)
+
+
+def _creator_of(caller: Any) -> CreatorInstance:
+    instance = caller.actor_instance
+    return CreatorInstance(
+        rank=instance.rank,
+        proc_mesh=instance._proc_mesh,
+        proc=None,
+        name=instance.name,
+        class_name=instance.class_name,
+        creator=instance.creator,
+    )
+
+
+def _actor_class(cls: type) -> type:
+    """Where a test has put another class in its place, that one."""
+    return cls
+
+
+def _check_class(cls: Any) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, Actor)):
+        raise ValueError(
+            f"{cls!r} is not an Actor class; derive it from danaus.actor.Actor to spawn it"
+        )
+    hidden = endpoint_collisions(cls)
+    if hidden:
+        raise ValueError(
+            f"ActorMesh has an attribute that collides with an endpoint name: {hidden[0]!r} of "
+            f"{cls.__name__}; rename the endpoint"
+        )
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an actor mesh is a str, got {name!r}")
+    if not name or len(name) > _NAME_LIMIT or any(ord(c) < ord(" ") for c in name):
+        raise ValueError(
+            f"an actor mesh needs a name of 1 to {_NAME_LIMIT} printable characters, got "
+            f"{name[:40]!r} of {len(name)}"
+        )
+
+
+_: Sequence[Any] = (Extent, Parts, _config)

@@ -1,0 +1,32 @@
+"""Which process each rank of a proc mesh is, and where it is reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["ProcTable"]
+
+
+class ProcTable:
+    """Processes by rank, shared by all meshes that were cut from one proc mesh.
+
+    Attributes:
+        mesh: Id of the proc mesh.
+        procs: (process, address of its host's agent) of each rank.
+        version: Grows when a rank is respawned.
+    """
+
+    __slots__ = ("mesh", "procs", "version")
+
+    def __init__(self, mesh: str, procs: list[tuple[str, str]], version: int = 0) -> None:
+        self.mesh = mesh
+        self.procs = procs
+        self.version = version
+
+    def replace(self, rank: int, proc: str) -> None:
+        """A rank is another process from now on, on the same host."""
+        self.procs[rank] = (proc, self.procs[rank][1])
+        self.version += 1
+
+    def __reduce__(self) -> Any:
+        return (ProcTable, (self.mesh, self.procs, self.version))

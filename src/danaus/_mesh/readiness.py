@@ -1,0 +1,55 @@
+"""When a mesh is ready: futures over the constructors and bootstraps of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from danaus._runtime.collect import ManyReplies
+from danaus._runtime.context import Context
+from danaus._runtime.future import Future
+from danaus._runtime.outgoing import OutgoingCall
+from danaus._runtime.process import context
+from danaus._runtime.router import SETUP
+from danaus._wire.codec import dumps_call
+from danaus.errors import SupervisionError
+
+if TYPE_CHECKING:
+    from danaus._mesh.actor_mesh import ActorMesh
+    from danaus._mesh.proc_mesh import ProcMesh
+    from danaus._runtime.router import Target
+
+__all__ = ["actors_ready", "procs_ready"]
+
+
+def actors_ready(mesh: ActorMesh[Any]) -> Future[None]:
+    """Settled with None when all constructors have returned."""
+    call = OutgoingCall(mesh._uid, mesh._name_text, mesh._class_name, "__init__")
+    return _ask(mesh._uid, mesh._targets(), mesh._base_ranks(), call, lambda _values: None)
+
+
+def procs_ready(mesh: ProcMesh) -> Future[bool]:
+    """Settled with True when all processes run and their bootstraps have returned."""
+    call = OutgoingCall(mesh._uid, mesh._name_text, "", "initialized")
+    return _ask(SETUP, mesh._targets(), mesh._base_ranks(), call, lambda _values: True)
+
+
+def _ask(
+    actor: str,
+    targets: Sequence[Target],
+    base_ranks: Sequence[int],
+    call: OutgoingCall,
+    assemble: Callable[[list[Any]], Any],
+) -> Future[Any]:
+    caller: Context = context()
+    me = caller.actor_instance._runtime
+    collector = ManyReplies(
+        me.reactor, [(proc, rank) for proc, _, rank in targets], call, assemble
+    )
+    failure = me.faults.check(call.actor, base_ranks)
+    if failure is not None:
+        collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
+        return collector.future
+    call.port = me.new_port(collector)
+    me.cast(caller, actor, targets, "__ready__", call.port, b"", dumps_call((), {}), None)
+    return collector.future

@@ -1,0 +1,399 @@
+"""The agent of a host: one single-threaded loop that runs no user code.
+
+It owns one Unix socket in a directory of mode 0700. Whoever connects is checked by SO_PEERCRED and
+says in a short preface what it wants: to be a client, or to talk to a proc, in which case the
+connection itself is handed to that proc. The agent starts and ends procs through its zygote,
+captures their output, passes frames on, and tells owners and callers of every death.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from danaus import _config
+from danaus._net.link import Link, SharedPayload
+from danaus._net.reactor import Reactor
+from danaus._proc import packet
+from danaus._proc.doorway import Doorway
+from danaus._proc.output import LogDirectory
+from danaus._proc.record import ProcRecord
+from danaus._proc.system import become_subreaper, open_pidfd
+from danaus._proc.zygotes import Zygotes
+from danaus._wire import kinds
+from danaus._wire.frame import Frame
+
+__all__ = ["Agent"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+_TOMBSTONES = 10_000
+"""Ends of procs that are remembered, to answer those who ask late."""
+
+_EMPTY = SharedPayload([], [], -1, 0)
+
+
+class _Watch:
+    """Calls back when a descriptor (a pidfd) becomes readable."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def on_ready(self, _mask: int) -> None:
+        """The process has ended."""
+        self._call()
+
+
+class Client:
+    """A process that is no proc of this agent but owns some: a user's script, a proc elsewhere."""
+
+    def __init__(self, name: str, link: Link, pid: int) -> None:
+        self.id = name
+        self.link = link
+        self.pid = pid
+        self.pidfd = -1
+        self.streams_logs = True
+
+
+class Agent:
+    """Serves one host until it is shut down or its owner is gone.
+
+    Args:
+        listener: The listening Unix socket.
+        address: Its path; its directory is removed at the end.
+        name: The host's name, as users see it.
+        owner: Id of the client whose end is the agent's end; empty for a host that stays.
+        zygote: Connection to the zygote.
+    """
+
+    def __init__(
+        self, listener: socket.socket, address: str, name: str, owner: str, zygote: socket.socket
+    ) -> None:
+        self.name = name
+        self.address = address
+        self._owner = owner
+        self.reactor = Reactor()
+        self.procs: dict[str, ProcRecord] = {}
+        self.clients: dict[str, Client] = {}
+        self.tombs: OrderedDict[str, dict[str, Any] | None] = OrderedDict()
+        self._logs = LogDirectory(f"{platform.node()}-{os.getpid()}-{name}")
+        self._ending = False
+        self._zygotes = Zygotes(zygote, self.reactor, self._on_zygote_report, self._on_zygote_lost)
+        self._doorway = Doorway(listener, address, self)
+        become_subreaper()
+
+    def run(self) -> None:
+        """Serve until the end."""
+        self.reactor.run()
+        self._doorway.close()
+
+    # peers
+
+    def on_hello(self, sock: socket.socket, pid: int, hello: list[Any]) -> None:
+        """A client has introduced itself."""
+        name = hello[1]
+        link = Link(sock, self.reactor, self._on_client_frame, self._on_client_lost, name,
+                    may_wait=False)
+        client = Client(name, link, pid)
+        old = self.clients.get(name)
+        if old is not None:
+            old.link.close()
+        self.clients[name] = client
+        if pid:
+            client.pidfd = open_pidfd(pid)
+            if client.pidfd >= 0:
+                self.reactor.register(client.pidfd, _Watch(lambda: self._client_gone(client)))
+        self._send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
+        self._doorway.flush(name)
+
+    def hand_over(self, sock: socket.socket, source: str, target: str) -> bool:
+        """Pass a connection on to the process that it dials. False: not known (yet)."""
+        link = self.link_of(target)
+        if link is None:
+            return False
+        record = self.procs.get(target)
+        if record is not None:
+            record.watchers.add(source)
+        dialler = self.procs.get(source)
+        if dialler is not None:
+            dialler.watchers.add(target)
+        link.send(kinds.HANDOVER, _encode([source]), _EMPTY, sock.fileno())
+        return True
+
+    def link_of(self, name: str) -> Link | None:
+        """The agent's own link to a process, if it has one."""
+        record = self.procs.get(name)
+        if record is not None:
+            return record.link
+        client = self.clients.get(name)
+        return client.link if client is not None else None
+
+    def _send(self, link: Link, kind: int, routing: Sequence[Any]) -> None:
+        link.send_small(kind, _encode(routing), b"")
+
+    def tell(self, name: str, kind: int, routing: Sequence[Any]) -> None:
+        """Send a control frame to a process of this host, if it is there."""
+        link = self.link_of(name)
+        if link is not None:
+            self._send(link, kind, routing)
+
+    def _on_client_lost(self, link: Link, _why: str) -> None:
+        client = self.clients.get(link.peer)
+        if client is not None and client.link is link:
+            self._client_gone(client)
+
+    def _client_gone(self, client: Client) -> None:
+        if self.clients.get(client.id) is not client:
+            return
+        del self.clients[client.id]
+        client.link.close()
+        if client.pidfd >= 0:
+            self.reactor.unregister(client.pidfd)
+            os.close(client.pidfd)
+        self._bury(client.id, None)
+        self._owner_gone(client.id)
+        if client.id == self._owner:
+            self.shut_down()
+
+    def _owner_gone(self, owner: str) -> None:
+        for record in list(self.procs.values()):
+            if record.owner == owner or owner in record.watchers:
+                if record.owner == owner:
+                    record.stopping = True
+                    record.stop_reason = "its owner is gone"
+                    self._zygotes.signal(record.zygote, record.id, signal.SIGKILL)
+                elif record.link is not None:
+                    self._send(record.link, kinds.PROC_EXIT, [owner, self.tombs.get(owner)])
+
+    # frames
+
+    def _on_client_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        try:
+            self._on_frame(link, frame, fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        kind = frame.kind
+        routing = _decode(frame.routing)
+        if kind < kinds.FIRST_CONTROL:
+            self._pass_on(link, frame, routing[0], fds)
+        elif kind == kinds.CAST:
+            self._cast(link, frame, routing[0], routing[1], fds)
+        elif kind == kinds.SPAWN_PROCS:
+            self._spawn(routing[0], routing[1])
+        elif kind == kinds.STOP_PROCS:
+            for name in routing[0]:
+                self._stop(name, link.peer, routing[1], routing[2])
+        elif kind == kinds.WATCH:
+            self._watch(link, routing[0])
+        elif kind == kinds.KEEP:
+            self._owner = "" if routing[0] else link.peer
+        elif kind == kinds.LOG_OPTIONS:
+            self._set_log_options(link.peer, routing[0])
+        elif kind == kinds.SHUTDOWN:
+            self.shut_down()
+
+    def _pass_on(self, link: Link, frame: Frame, target: str, fds: list[int]) -> None:
+        receiver = self.link_of(target)
+        if receiver is None:
+            self._send(link, kinds.REFUSED, [target, self.tombs.get(target)])
+            return
+        record = self.procs.get(target)
+        if record is not None:
+            record.watchers.add(link.peer)
+        receiver.forward(frame, fds)
+
+    def _cast(
+        self, link: Link, frame: Frame, kind: int, entries: list[Any], fds: list[int]
+    ) -> None:
+        """Hand the body to each proc with its own routing; the sender wrote it once."""
+        for target, routing in entries:
+            receiver = self.link_of(target)
+            if receiver is None:
+                self._send(link, kinds.REFUSED, [target, self.tombs.get(target)])
+                continue
+            record = self.procs.get(target)
+            if record is not None:
+                record.watchers.add(link.peer)
+            one = Frame(kind, frame.flags, routing, frame.parts, frame.lengths)
+            receiver.forward(one, fds)
+
+    def _watch(self, link: Link, name: str) -> None:
+        record = self.procs.get(name)
+        if record is not None:
+            record.watchers.add(link.peer)
+        elif name not in self.clients:
+            self._send(link, kinds.PROC_EXIT, [name, self.tombs.get(name)])
+
+    # procs
+
+    def _spawn(self, template: dict[str, Any], procs: list[list[Any]]) -> None:
+        modules = template.get("preload") or []
+        self._zygotes.when_ready(
+            tuple(modules), lambda zygote, why: self._start(zygote, why, template, procs)
+        )
+
+    def _start(
+        self, zygote: int, why: str | None, template: dict[str, Any], procs: list[list[Any]]
+    ) -> None:
+        batch: list[list[Any]] = []
+        fds: list[int] = []
+        tail_lines = template.get("tail_lines", 100)
+        for name, overrides in procs:
+            spec = {**template, **overrides, "id": name}
+            record = ProcRecord(spec, zygote, self._logs, tail_lines)
+            self.procs[name] = record
+            record.watchers.add(record.owner)
+            if why is None:
+                why = self._connect(record, fds)
+            if why is not None:
+                self._proc_ended(record, record.failed_to_start(why))
+                why = why if zygote < 0 else None
+                continue
+            batch.append([name, {**overrides, "id": name}])
+            if len(fds) + 3 > packet.MAX_DESCRIPTORS:
+                self._zygotes.spawn(zygote, template, batch, fds)
+                batch, fds = [], []
+        if batch:
+            self._zygotes.spawn(zygote, template, batch, fds)
+
+    def _connect(self, record: ProcRecord, fds: list[int]) -> str | None:
+        """Make the control link and the pipes of a new proc. Returns why it cannot be done."""
+        opened: list[int] = []
+        try:
+            ours, theirs = socket.socketpair()
+            opened.append(theirs.detach())
+            readers: list[int] = []
+            for _ in range(2):
+                reader, writer = os.pipe2(os.O_CLOEXEC)
+                readers.append(reader)
+                opened.append(writer)
+        except OSError as error:
+            for fd in opened:
+                os.close(fd)
+            return f"{error.strerror} (open files are limited by ulimit -n)"
+        record.link = Link(
+            ours, self.reactor, self._on_proc_frame, self._on_proc_lost, record.id, may_wait=False
+        )
+        record.capture(readers[0], readers[1], self.reactor, self._on_output)
+        fds.extend(opened)
+        self._doorway.flush(record.id)
+        return None
+
+    def _on_proc_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        self._on_client_frame(link, frame, fds)
+
+    def _on_proc_lost(self, link: Link, _why: str) -> None:
+        # The zygote reports the end; a proc that only closed its link is of no use to anybody.
+        record = self.procs.get(link.peer)
+        if record is not None and record.exit is None and not record.stopping:
+            self.reactor.call_later(
+                1.0, lambda: self._zygotes.signal(record.zygote, record.id, signal.SIGKILL)
+            )
+
+    def _on_zygote_report(self, report: list[Any]) -> None:
+        what, name = report[0], report[1]
+        record = self.procs.get(name)
+        if record is None:
+            return
+        if what == "up":
+            record.pid = report[2]
+            self.tell(record.owner, kinds.PROC_UP, [name, record.pid])
+            if record.stopping and record.link is None:
+                self._zygotes.signal(record.zygote, name, signal.SIGKILL)
+        elif what == "exit":
+            record.pid = report[2]
+            self._proc_ended(record, record.ended(report[3], oom=self._zygotes.oom_since()))
+        elif what == "failed":
+            self._proc_ended(record, record.failed_to_start(report[2]))
+
+    def _proc_ended(self, record: ProcRecord, report: dict[str, Any]) -> None:
+        self.procs.pop(record.id, None)
+        report["host"] = self.name
+        self._bury(record.id, report)
+        record.watchers.add(record.owner)
+        for watcher in record.watchers:
+            self.tell(watcher, kinds.PROC_EXIT, [record.id, report])
+        self._owner_gone(record.id)
+        if self._ending and not self.procs:
+            self._finish()
+
+    def _bury(self, name: str, report: dict[str, Any] | None) -> None:
+        self.tombs[name] = report
+        self._doorway.refuse(name, report)
+        if len(self.tombs) > _TOMBSTONES:
+            self.tombs.popitem(last=False)
+
+    def _stop(self, name: str, asker: str, reason: str, seconds: float) -> None:
+        record = self.procs.get(name)
+        if record is None:
+            self.tell(asker, kinds.PROC_EXIT, [name, self.tombs.get(name)])
+            return
+        record.watchers.add(asker)
+        if not record.stopping:
+            record.stopping = True
+            record.stop_reason = reason
+            if record.link is not None:
+                self._send(record.link, kinds.STOP, [reason, seconds])
+        for delay, number in ((seconds, signal.SIGTERM), (seconds + 1.0, signal.SIGKILL)):
+            self.reactor.call_later(delay, lambda n=number: self._signal(record, n))
+
+    def _signal(self, record: ProcRecord, number: int) -> None:
+        if record.exit is None:
+            self._zygotes.signal(record.zygote, record.id, number)
+
+    # output
+
+    def _on_output(self, record: ProcRecord, stream: int, lines: list[bytes]) -> None:
+        client = self.clients.get(record.root)
+        if client is not None and client.streams_logs and not record.spec.get("quiet"):
+            self._send(client.link, kinds.LOG, [record.id, record.pid, stream, lines])
+
+    def _set_log_options(self, client: str, streams: bool) -> None:
+        if client in self.clients:
+            self.clients[client].streams_logs = streams
+
+    # the end
+
+    def shut_down(self) -> None:
+        """End all procs, then the agent."""
+        if self._ending:
+            return
+        self._ending = True
+        for record in list(self.procs.values()):
+            owner_alive = record.owner in self.clients or record.owner in self.procs
+            self._stop(
+                record.id, record.owner, "the host is shut down", 2.0 if owner_alive else 0.0
+            )
+        if not self.procs:
+            self._finish()
+
+    def _finish(self) -> None:
+        for client in self.clients.values():
+            client.link.close()
+        self._zygotes.close()
+        self.reactor.close()
+
+    def _on_zygote_lost(self) -> None:
+        for record in list(self.procs.values()):
+            self._proc_ended(record, record.ended(signal.SIGKILL, oom=False))
+        self._ending = True
+        self._finish()
+
+
+def versions() -> dict[str, str]:
+    """Versions that decide whether two processes can work together."""
+    import danaus
+
+    return {"danaus": danaus.__version__, "python": "%d.%d" % sys.version_info[:2]}

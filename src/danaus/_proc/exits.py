@@ -1,0 +1,46 @@
+"""How a process ended, named for people."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+__all__ = ["describe_exit", "oom_kills"]
+
+
+def describe_exit(status: int, *, oom: bool = False) -> dict[str, Any]:
+    """Name a wait status.
+
+    Returns:
+        ``exit`` (signal name, or "exit code N"), ``code`` (None for a signal), ``text`` (a clause
+        such as "was killed by SIGKILL").
+    """
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        text = f"was killed by {name}: Killed(sig={number})"
+        if oom:
+            text += "; the kernel reports that its memory limit was reached (out of memory)"
+        elif name == "SIGKILL":
+            text += "; if nobody sent it, the machine may have run out of memory"
+        return {"exit": name, "code": None, "text": text}
+    code = os.waitstatus_to_exitcode(status)
+    text = f"ended with exit code {code}"
+    if code == 126:
+        text += " (it could not be started)"
+    return {"exit": f"exit code {code}", "code": code, "text": text}
+
+
+def oom_kills() -> int:
+    """How many processes of this control group the kernel killed for want of memory so far."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            line = next(line for line in file if line.startswith("0::"))
+        with open(f"/sys/fs/cgroup{line[3:].strip()}/memory.events") as file:
+            return sum(int(row.split()[1]) for row in file if row.startswith("oom_kill "))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return 0

@@ -1,0 +1,116 @@
+"""Starting an agent: a directory, a socket that listens already, and a process.
+
+The socket listens before the process exists, so its address can be used at once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from danaus._proc.launch import import_path
+
+__all__ = ["HostProcess", "start_host"]
+
+_BACKLOG = 4096
+"""Connections that the kernel holds until they are accepted."""
+
+_PATH_LIMIT = 100
+"""Longest path of a Unix socket that every platform takes, in bytes."""
+
+_START = (
+    "import os, sys; sys.path.extend(os.environ.get('_DANAUS_PATH', '').split(os.pathsep)); "
+    "from danaus._runtime.host_main import main; main()"
+)
+
+
+@dataclass(slots=True)
+class HostProcess:
+    """An agent that this process has started.
+
+    Attributes:
+        address: Path of its socket.
+        process: The process.
+        errors: Path of the file that its own errors go to.
+    """
+
+    address: str
+    process: subprocess.Popen[bytes]
+    errors: str
+
+    def last_words(self) -> str:
+        """What it wrote to its standard error."""
+        try:
+            with open(self.errors, encoding="utf-8", errors="replace") as file:
+                return file.read()[-2000:]
+        except OSError:
+            return ""
+
+
+def _run_directory() -> str:
+    """A new private directory with a short path."""
+    bases = [os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/var/tmp"]  # noqa: S108  # 0700 below
+    errors: list[str] = []
+    for base in bases:
+        if not base or len(base) > _PATH_LIMIT - 30 or not os.path.isdir(base):
+            continue
+        path = os.path.join(base, f"danaus-{secrets.token_hex(6)}")
+        try:
+            os.mkdir(path, 0o700)
+        except OSError as error:
+            errors.append(str(error))
+            continue
+        return path
+    raise OSError(
+        "no directory for the host's socket could be made; set XDG_RUNTIME_DIR to a writable "
+        f"directory with a short path ({'; '.join(errors)})"
+    )
+
+
+def start_host(
+    name: str, owner: str, env: dict[str, str] | None = None, python: str | None = None
+) -> HostProcess:
+    """Start an agent on this machine.
+
+    Args:
+        name: The host's name, as users see it.
+        owner: Id of the client whose end is its end; empty if it is to stay.
+        env: Variables to add to its environment, and so to that of its procs.
+        python: Its interpreter; this one by default.
+
+    Raises:
+        OSError: There is no place for its socket, or the process cannot be started.
+    """
+    directory = _run_directory()
+    address = os.path.join(directory, "s")
+    errors = os.path.join(directory, "agent.err")
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        environment = {**os.environ, **(env or {}), "_DANAUS_PATH": import_path()}
+        with open(errors, "wb") as error_file:
+            process = subprocess.Popen(  # noqa: S603  # our own interpreter
+                [python or sys.executable, "-c", _START, str(listener.fileno()), address, name,
+                 owner],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=error_file,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,
+                env=environment,
+                cwd="/",
+            )
+    except BaseException:
+        for path in (address, errors):
+            if os.path.exists(path):
+                os.unlink(path)
+        os.rmdir(directory)
+        raise
+    finally:
+        listener.close()
+    return HostProcess(address, process, errors)

@@ -1,0 +1,57 @@
+"""Packets between an agent and its zygote: msgpack values with descriptors, over a socket pair.
+
+Blocking and simple: both ends are single-threaded and trust each other.
+"""
+
+from __future__ import annotations
+
+import array
+import socket
+from struct import Struct
+from typing import Any
+
+import msgspec
+
+__all__ = ["MAX_DESCRIPTORS", "receive", "send"]
+
+MAX_DESCRIPTORS = 180
+"""Descriptors in one packet; the kernel's limit is 253."""
+
+_length = Struct("<II")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:
+    """Send one packet."""
+    body = _encode(value)
+    data = _length.pack(len(body), len(fds or ())) + body
+    ancillary = []
+    if fds:
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    sent = sock.sendmsg([data], ancillary, socket.MSG_NOSIGNAL)
+    if sent < len(data):
+        sock.sendall(data[sent:])
+
+
+def receive(sock: socket.socket) -> tuple[Any, list[int]] | None:
+    """Receive one packet; None when the other end has closed."""
+    room = socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
+    fds = array.array("i")
+    head = b""
+    while len(head) < _length.size:
+        data, ancillary, _, _ = sock.recvmsg(_length.size - len(head), room)
+        if not data:
+            return None
+        head += data
+        for level, kind, raw in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(raw[: len(raw) - len(raw) % fds.itemsize])
+    size, _ = _length.unpack(head)
+    body = bytearray()
+    while len(body) < size:
+        data, ancillary, _, _ = sock.recvmsg(size - len(body), room)
+        if not data:
+            return None
+        body += data
+    return _decode(body), list(fds)

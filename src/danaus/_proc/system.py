@@ -1,0 +1,117 @@
+"""The kernel's process primitives, each with a fallback where the platform lacks it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import sys
+
+__all__ = [
+    "become_subreaper",
+    "children_of",
+    "die_with_parent",
+    "open_pidfd",
+    "peer_credentials",
+    "signal_group",
+    "start_time",
+]
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LINUX = sys.platform == "linux"
+
+
+def _prctl(option: int, value: int) -> bool:
+    if not _LINUX:
+        return False
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0
+
+
+def die_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when its parent's thread ends.
+
+    Returns False when the parent is gone already. Where the kernel cannot do it, the end of the
+    control link has to do.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+def become_subreaper() -> bool:
+    """Make orphaned descendants children of this process instead of process 1."""
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def open_pidfd(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends; -1 where there is none."""
+    opener = getattr(os, "pidfd_open", None)
+    if opener is None:
+        return -1
+    try:
+        return opener(pid)
+    except OSError:
+        return -1
+
+
+def peer_credentials(sock: socket.socket) -> tuple[int, int]:
+    """(pid, uid) of the process at the other end of a Unix socket; pid is 0 where unknown."""
+    if hasattr(socket, "SO_PEERCRED"):
+        data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid, uid, _ = struct.unpack("3i", data)
+        return pid, uid
+    local_peercred, xucred_size = 1, 76  # macOS: struct xucred, version and uid come first
+    data = sock.getsockopt(0, local_peercred, xucred_size)
+    _, uid = struct.unpack_from("=II", data)
+    return 0, uid
+
+
+def start_time(pid: int) -> int:
+    """When the process started, in clock ticks since boot: with the pid, an identity. 0: gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rsplit(b")", 1)[1].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def children_of(pid: int) -> list[int]:
+    """Pids of the living and dead children of a process, however many threads it has."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found.extend(map(int, file.read().split()))
+    except OSError:
+        return _children_by_scan(pid)
+    return found
+
+
+def _children_by_scan(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return found
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rsplit(b")", 1)[1].split()[1])
+            except (OSError, IndexError, ValueError):
+                continue
+            if parent == pid:
+                found.append(int(name))
+    return found
+
+
+def signal_group(pid: int, number: int) -> None:
+    """Signal a process and its group, if they are still there."""
+    for send in (os.killpg, os.kill):
+        try:
+            send(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue

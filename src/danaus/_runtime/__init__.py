@@ -1,0 +1,1 @@
+"""One process: its router, actors, ports, futures and context."""

@@ -1,0 +1,266 @@
+"""Actors with async endpoints: the same cell, driven by an event loop on the actor's thread.
+
+One message at a time, unless the endpoint is a `concurrent_endpoint`: those start in order and
+interleave afterwards. Sync endpoints of the same class run between the awaits, and see no running
+loop. ``__supervise__`` runs beside the messages, as a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from danaus import _config
+from danaus._runtime.call import Call, Stop, Supervise
+from danaus._runtime.context import Context, current
+from danaus._runtime.outcome import FAILED, RAISED, close_error, close_failure
+from danaus.errors import ActorError
+
+if TYPE_CHECKING:
+    from danaus._runtime.cell import ActorCell
+
+__all__ = ["AsyncDriver"]
+
+
+class AsyncDriver:
+    """Serves one cell on an event loop."""
+
+    def __init__(self, cell: ActorCell) -> None:
+        self._cell = cell
+        self._loop = asyncio.new_event_loop()
+        self._sleeping: asyncio.Future[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._supervising: set[asyncio.Task[Any]] = set()
+        self._ending = False
+        self._cleanup_error: Exception | None = None
+
+    def run(self) -> None:
+        """Serve until the actor has ended."""
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._main())
+        finally:
+            self._cell._async = None  # noqa: SLF001  # the two are one machine in two modules
+            try:
+                self._cancel_rest()
+            finally:
+                asyncio.set_event_loop(None)
+                self._loop.close()
+
+    def _cancel_rest(self) -> None:
+        rest = asyncio.all_tasks(self._loop)
+        for task in rest:
+            task.cancel()
+        if rest:
+            self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+    def kick(self) -> None:
+        """A message was queued, from any thread."""
+        if self._sleeping is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:
+                return  # the loop has ended
+
+    def _wake(self) -> None:
+        sleeping = self._sleeping
+        if sleeping is not None and not sleeping.done():
+            sleeping.set_result(None)
+
+    async def _main(self) -> None:
+        cell = self._cell
+        cell._async = self  # noqa: SLF001
+        if not cell._construct():  # noqa: SLF001
+            return
+        while cell.failure is None and not cell.stopped:
+            item = self._next()
+            if item is None:
+                await self._sleep()
+            elif isinstance(item, Call):
+                await self._handle(item)
+                if cell._abort is not None:  # noqa: SLF001
+                    await self._die(cell._abort)  # noqa: SLF001
+            elif isinstance(item, Supervise):
+                self._supervise(item)
+            elif isinstance(item, Stop):
+                await self._stop(item)
+            if self._supervising:
+                await asyncio.sleep(0)  # a backlog of messages must not keep it from running
+        if cell.failure is not None:
+            await self._cancel_tasks()
+            await self.cleanup(self._cleanup_error)
+
+    def clean_up_later(self, error: Exception | None) -> None:
+        """The cell has died: ``__cleanup__`` is due when the tasks have ended."""
+        self._cleanup_error = error
+
+    def _next(self) -> Any:
+        cell = self._cell
+        if cell.control:
+            return cell.control.popleft()
+        if cell.queue:
+            return cell.queue.popleft()
+        return None
+
+    async def _sleep(self) -> None:
+        self._sleeping = self._loop.create_future()
+        try:
+            if not self._cell.queue and not self._cell.control:
+                await self._sleeping
+        finally:
+            self._sleeping = None
+
+    async def _handle(self, call: Call) -> None:
+        cell = self._cell
+        cell.running = call
+        current.set(Context(cell.identity, call))  # type: ignore[arg-type]
+        try:
+            method, spec, args, kwargs = cell.open_call(call)
+            if method is None:
+                return
+            if spec is not None and spec.concurrent:
+                self._start(call, method, args, kwargs, explicit=spec.explicit_response_port)
+                await asyncio.sleep(0)  # it starts before the next message does
+                return
+            if spec is not None and spec.is_async:
+                result = await method(*args, **kwargs)
+            else:
+                result = self._run_sync(method, args, kwargs)
+                if inspect.isawaitable(result):
+                    result = await result
+        except Exception as error:  # noqa: BLE001  # border: user code
+            cell.raised(call, error)
+        except BaseException as error:  # noqa: BLE001  # border: user code
+            cell.broke(call, error)
+        else:
+            if call.port >= 0 and not (spec is not None and spec.explicit_response_port):
+                cell.answer(call, result)
+        finally:
+            cell.running = None
+            cell.handled += 1
+
+    def _run_sync(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a sync endpoint so that it sees no running loop, as on any sync actor."""
+        asyncio._set_running_loop(None)
+        try:
+            return method(*args, **kwargs)
+        finally:
+            asyncio._set_running_loop(self._loop)
+
+    # concurrent endpoints
+
+    def _start(
+        self,
+        call: Call,
+        method: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        explicit: bool,
+    ) -> None:
+        task = self._loop.create_task(self._concurrent(call, method, args, kwargs, explicit))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _concurrent(
+        self, call: Call, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any], explicit: bool  # noqa: FBT001
+    ) -> None:
+        cell = self._cell
+        name = f"{cell.birth.name}.{call.method}"
+        try:
+            result = await method(*args, **kwargs)
+        except asyncio.CancelledError as error:
+            if cell.stopped or cell.failure is not None or self._ending:
+                if call.port >= 0 and not explicit:
+                    failure = cell.failure or cell.runtime.stopped_failure(cell, "stopped")
+                    cell.runtime.reply(call, FAILED, close_failure(failure))
+                raise
+            self._base_exception(call, name, error, explicit=explicit)
+        except Exception as error:  # noqa: BLE001  # border: user code
+            if explicit or call.port < 0:
+                await self._fail(f"Actor call {name} failed", error, call)
+            else:
+                parts = close_error(error, f"Actor call {name} failed.")
+                cell.runtime.reply(call, RAISED, parts)
+        except BaseException as error:  # noqa: BLE001  # border: user code
+            self._base_exception(call, name, error, explicit=explicit)
+            await self._fail(f"Actor call {name} failed with BaseException", error, None)
+        else:
+            if call.port >= 0 and not explicit:
+                cell.answer(call, result)
+
+    def _base_exception(
+        self, call: Call, name: str, error: BaseException, *, explicit: bool
+    ) -> None:
+        if call.port >= 0 and not explicit:
+            message = f"Actor call {name} failed with BaseException."
+            wrapped = ActorError(error, message)
+            self._cell.runtime.reply(call, RAISED, close_error(wrapped.exception, message))
+
+    async def _cancel_tasks(self) -> None:
+        self._ending = True
+        me = asyncio.current_task()
+        tasks = [t for t in (*self._tasks, *self._supervising) if t is not me]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # supervision and the end
+
+    def _supervise(self, item: Supervise) -> None:
+        task = self._loop.create_task(self._ask(item.failure))
+        self._supervising.add(task)
+        task.add_done_callback(self._supervising.discard)
+
+    async def _ask(self, failure: Any) -> None:
+        cell = self._cell
+        hook = getattr(cell.instance, "__supervise__", None)
+        error: BaseException | None = None
+        handled = False
+        try:
+            answer = hook(failure) if hook is not None else False
+            if inspect.isawaitable(answer):
+                answer = await answer
+            handled = bool(answer)
+        except asyncio.CancelledError as cancelled:
+            if self._ending:
+                raise
+            error = cancelled
+        except BaseException as raised:  # noqa: BLE001  # border: user code
+            error = raised
+        if not handled:
+            self._ending = True
+            cell.supervised(failure, handled=False, error=error)
+            self._wake()
+
+    async def _die(self, reason: str) -> None:
+        await self._fail(reason, None, None)
+
+    async def _fail(self, reason: str, error: BaseException | None, call: Call | None) -> None:
+        cell = self._cell
+        cell.die(reason, error, call)
+        self._wake()
+
+    async def _stop(self, stop: Stop) -> None:
+        cell = self._cell
+        await self._cancel_tasks()
+        await asyncio.to_thread(cell.runtime.stop_owned_by, cell.uid, stop.reason)
+        await self.cleanup(None)
+        cell.finished(stop)
+
+    async def cleanup(self, error: Exception | None) -> None:
+        """Call ``__cleanup__``, for at most ``cleanup_timeout``."""
+        cell = self._cell
+        hook = getattr(cell.instance, "__cleanup__", None)
+        if hook is None:
+            return
+        try:
+            answer = hook(error)
+            if inspect.isawaitable(answer):
+                async with asyncio.timeout(_config.get("cleanup_timeout")):
+                    await answer
+        except BaseException as raised:  # noqa: BLE001  # border: user code
+            cell.cleanup_raised(raised)

@@ -1,0 +1,105 @@
+"""A message on its way to an actor, as its inbox holds it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from danaus._net.link import take_parts
+from danaus._wire.codec import Parts
+from danaus._wire.frame import IN_SHARED, shared_layout
+
+if TYPE_CHECKING:
+    from danaus._net.link import Link
+    from danaus._wire.frame import Frame
+
+__all__ = ["Call", "Construct", "Stop", "Supervise", "Taker"]
+
+
+_TAKEN: Parts = ()
+
+
+class Taker:
+    """The parts of a received message; what lies in shared memory is mapped when it is needed."""
+
+    __slots__ = ("_fd", "_frame", "_parts", "nbytes_taken")
+
+    def __init__(self, frame: Frame | None, fd: int, parts: Parts | None) -> None:
+        self._frame = frame
+        self._fd = fd
+        self._parts = parts
+        self.nbytes_taken = 0
+        """Bytes of shared memory that were mapped."""
+
+    def __call__(self) -> Parts:
+        parts = self._parts
+        if parts is None:
+            frame = self._frame
+            if frame is None:
+                raise AssertionError("a message without parts")
+            fd, self._fd = self._fd, -1
+            parts = take_parts(frame, fd)
+            self._frame = None
+            _, self.nbytes_taken = shared_layout(
+                [n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED]
+            )
+        # Taken once: what holds the message on must not hold its memory too.
+        self._parts = _TAKEN
+        return parts
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+class Call:
+    """A call of an endpoint."""
+
+    __slots__ = (
+        "actor", "chain", "extent", "link", "method", "port", "rank", "source", "source_actor",
+        "take",
+    )
+
+    def __init__(self, routing: list[Any], take: Any, link: Link | None) -> None:
+        (
+            _, self.actor, self.source, self.source_actor, _, self.method, self.port, self.rank,
+            self.extent, self.chain,
+        ) = routing
+        self.take = take
+        self.link = link
+
+
+class Construct:
+    """The first message of an actor: make the instance."""
+
+    __slots__ = ("link", "port", "source", "take")
+
+    def __init__(self, source: str, take: Any, link: Link | None) -> None:
+        self.source = source
+        self.take = take
+        self.link = link
+        self.port = -1
+
+
+class Stop:
+    """End in good order."""
+
+    __slots__ = ("link", "port", "rank", "reason", "source")
+
+    def __init__(
+        self, reason: str, source: str, port: int, rank: int, link: Link | None
+    ) -> None:
+        self.reason = reason
+        self.source = source
+        self.port = port
+        self.rank = rank
+        self.link = link
+
+
+class Supervise:
+    """Something that the actor owns has failed."""
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: Any) -> None:
+        self.failure = failure

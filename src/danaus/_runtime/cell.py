@@ -1,0 +1,408 @@
+"""An actor's cell: its inbox, its thread, and what happens to each message.
+
+One thread an actor, started when the actor is spawned. The thread makes the instance, then takes
+one message after the other. Sync endpoints run on the thread; async ones on the thread's own event
+loop (`danaus._runtime.async_cell`). Control (supervision, stop) goes before queued calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from danaus._core.inbox import Inbox
+from danaus._net.reactor import Waiter
+from danaus._runtime.call import Call, Construct, Stop, Supervise
+from danaus._runtime.context import Context, Instance, current
+from danaus._runtime.endpoints import EndpointProperty, endpoint_of, is_async_method
+from danaus._runtime.outcome import FAILED, RAISED, VALUE, close_error, close_failure, format_remote
+from danaus._wire.codec import dumps, loads
+from danaus.errors import CycleError, MeshFailure
+
+if TYPE_CHECKING:
+    from danaus._runtime.router import Runtime
+
+__all__ = ["ActorCell", "Birth"]
+
+Item = Call | Construct | Stop | Supervise
+
+READY = "__ready__"
+"""Every actor answers it once its constructor has returned."""
+
+
+def _nothing() -> None:
+    """The answer to `READY`."""
+
+
+class Birth:
+    """What a spawn says of an actor, beside its class and arguments."""
+
+    __slots__ = ("labels", "name", "owner", "owner_actor", "owner_address", "path", "rank", "sizes")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.name: str = fields["name"]
+        self.rank: int = fields["rank"]
+        self.labels: list[str] = fields["labels"]
+        self.sizes: list[int] = fields["sizes"]
+        self.owner: str = fields["owner"]
+        """Process of the actor that spawned the mesh."""
+        self.owner_actor: str = fields["owner_actor"]
+        self.owner_address: str = fields["owner_address"]
+        self.path: str = fields["path"]
+        """The owner's own path, for people."""
+
+
+class ActorCell:
+    """One actor of this process."""
+
+    def __init__(self, runtime: Runtime, uid: str, birth: Birth) -> None:
+        self.runtime = runtime
+        self.uid = uid
+        self.birth = birth
+        self.inbox: Inbox[Item] = Inbox()
+        self.queue: deque[Item] = deque()
+        self.control: deque[Item] = deque()
+        self.instance: Any = None
+        self.cls: type = object
+        self.identity: Instance | None = None
+        self.failure: MeshFailure | None = None
+        """Why it died; None while it lives, or when it ended in good order."""
+        self.stopped = False
+        self.running: Call | None = None
+        self.handled = 0
+        """Calls handled so far."""
+        self.blocked_port = -1
+        """Port of the call that its thread waits for in get(); -1 while it does not."""
+        self._waiter = Waiter(runtime.reactor)
+        self._idle = False
+        self._abort: str | None = None
+        self._async: Any = None
+        self._ended = threading.Event()
+        self._methods: dict[str, tuple[Any, EndpointProperty | None]] = {}
+        self.thread = threading.Thread(
+            target=self._main, name=f"danaus-actor-{birth.name}", daemon=True
+        )
+        self.thread.start()
+
+    @property
+    def title(self) -> str:
+        """Class and name, for people."""
+        return f"{self.cls.__name__} {self.birth.name}"
+
+    # what other threads call
+
+    def post(self, item: Item) -> None:
+        """Queue a message; it is in order already."""
+        (self.queue if type(item) is not Supervise else self.control).append(item)
+        if self._idle:
+            self._idle = False
+            self._waiter.wake()
+        elif self._async is not None:
+            self._async.kick()
+
+    def abort(self, reason: str) -> None:
+        """Let it die once it has handled the message that it handles now."""
+        self._abort = reason
+
+    def wait_ended(self, timeout: float) -> bool:
+        """Wait until its thread has ended. False: time is up."""
+        return self._ended.wait(timeout)
+
+    # its thread
+
+    def take(self) -> Item:
+        """The next message; waits for it, and drives the loop meanwhile."""
+        control, queue, waiter = self.control, self.queue, self._waiter
+        while True:
+            if control:
+                return control.popleft()
+            if queue:
+                return queue.popleft()
+            self._idle = True
+            if control or queue:
+                self._idle = False
+                continue
+            waiter.wait(None)
+            waiter.reset()
+            self._idle = False
+
+    def _main(self) -> None:
+        try:
+            first = self.take()
+            while not isinstance(first, Construct):
+                if isinstance(first, Stop):
+                    self._finish_stop(first)
+                    return
+                first = self.take()
+            self.runtime.wait_for_setup()
+            if not self._load(first):
+                return
+            if self._is_async():
+                from danaus._runtime.async_cell import AsyncDriver
+
+                AsyncDriver(self).run()
+            elif self._construct():
+                self._serve()
+        finally:
+            self._ended.set()
+
+    def _is_async(self) -> bool:
+        for cls in self.cls.__mro__:
+            for value in vars(cls).values():
+                if isinstance(value, EndpointProperty) and value.is_async:
+                    return True
+        names = ("__supervise__", "__cleanup__")
+        return any(is_async_method(getattr(self.cls, n, None) or object) for n in names)
+
+    def _load(self, construct: Construct) -> bool:
+        """Unpickle the class and its arguments."""
+        birth = self.birth
+        try:
+            self.cls, self._args, self._kwargs, mesh, creator = loads(construct.take())
+        except BaseException as error:  # noqa: BLE001  # border: user code runs in unpickling
+            self.die(
+                f"the class or the arguments of actor {birth.name} could not be unpickled", error
+            )
+            return False
+        self.identity = self.runtime.identity_for(self, mesh, creator)
+        current.set(Context(self.identity))
+        return True
+
+    def _construct(self) -> bool:
+        try:
+            self.instance = self.cls.__new__(self.cls)
+            self.runtime.constructing(self)
+            self.instance.__init__(*self._args, **self._kwargs)
+        except BaseException as error:  # noqa: BLE001  # border: user code
+            self.die(f"the constructor of {self.title} raised", error)
+            return False
+        self._args, self._kwargs = (), {}
+        if self._abort is not None:
+            self.die(self._abort, None)
+            return False
+        return True
+
+    def _serve(self) -> None:
+        while True:
+            item = self.take()
+            if type(item) is Call:
+                self.handle_sync(item)
+                if self.failure is not None:
+                    return
+                if self._abort is not None:
+                    self.die(self._abort, None)
+                    return
+            elif not self._handle_control(item):
+                return
+
+    def _handle_control(self, item: Item) -> bool:
+        if isinstance(item, Supervise):
+            self.supervise(item.failure)
+        elif isinstance(item, Stop):
+            self._finish_stop(item)
+        return self.failure is None and not self.stopped
+
+    # calls
+
+    def find_method(self, name: str) -> tuple[Any, EndpointProperty | None]:
+        """The bound method of that name, and its endpoint's properties."""
+        found = self._methods.get(name)
+        if found is None:
+            if name == READY:
+                return _nothing, None
+            plain = name.lstrip("!")
+            spec = endpoint_of(self.cls, plain)
+            if spec is None and name.startswith("!"):
+                spec = EndpointProperty(
+                    getattr(self.cls, plain), explicit_response_port=name.startswith("!!")
+                )
+            found = self._methods[name] = (getattr(self.instance, plain), spec)
+        return found
+
+    def handle_sync(self, call: Call) -> None:
+        """Run a sync endpoint and answer."""
+        self.running = call
+        token = current.set(Context(self.identity, call))  # type: ignore[arg-type]
+        try:
+            method, spec, args, kwargs = self.open_call(call)
+            if method is None:
+                return
+            result = method(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # border: user code
+            self.raised(call, error)
+        except BaseException as error:  # noqa: BLE001  # border: user code
+            self.broke(call, error)
+        else:
+            if call.port >= 0 and not (spec is not None and spec.explicit_response_port):
+                self.answer(call, result)
+        finally:
+            current.reset(token)
+            self.running = None
+            self.handled += 1
+
+    def open_call(self, call: Call) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
+        """Method, properties and arguments of a call. Method None: answered already."""
+        if not call.method:
+            return None, None, (), {}  # a number that was taken and never used
+        try:
+            args, kwargs = loads(call.take())
+        except BaseException as error:  # noqa: BLE001  # border: user code runs in unpickling
+            message = (
+                f"Actor call {self.birth.name}.{call.method} failed: its arguments could not be "
+                "unpickled."
+            )
+            self.runtime.reply(call, RAISED, close_error(error, message))
+            return None, None, (), {}
+        finally:
+            self.runtime.consumed(call)
+        try:
+            method, spec = self.find_method(call.method)
+        except AttributeError as error:
+            self.raised(call, error)
+            return None, None, (), {}
+        if spec is not None and spec.explicit_response_port:
+            args = (self.runtime.port_for(call), *args)
+        return method, spec, args, kwargs
+
+    def answer(self, call: Call, result: Any) -> None:
+        """Send the result of a call."""
+        try:
+            parts = dumps(result)
+        except Exception as error:  # noqa: BLE001  # whatever pickling raises is the answer
+            self.raised(call, error)
+            return
+        try:
+            self.runtime.reply(call, VALUE, parts)
+        except OSError as error:
+            self.raised(call, error)
+
+    def raised(self, call: Call, error: Exception) -> None:
+        """An endpoint raised an ordinary exception."""
+        spec = endpoint_of(self.cls, call.method)
+        explicit = spec is not None and spec.explicit_response_port
+        message = f"Actor call {self.birth.name}.{call.method} failed."
+        if call.port >= 0 and not explicit:
+            self.runtime.reply(call, RAISED, close_error(error, message))
+        else:
+            self.die(f"Actor call {self.birth.name}.{call.method} failed", error, call)
+
+    def broke(self, call: Call, error: BaseException) -> None:
+        """An endpoint raised what is no ordinary exception: the actor cannot go on."""
+        self.die(f"Actor call {self.birth.name}.{call.method} failed with BaseException", error, call)
+
+    # failure and stop
+
+    def supervise(self, failure: MeshFailure) -> None:
+        """Ask the instance what becomes of a failure that it owns."""
+        hook = getattr(self.instance, "__supervise__", None)
+        try:
+            handled = hook(failure) if hook is not None else False
+        except BaseException as error:  # noqa: BLE001  # border: user code
+            self.supervised(failure, handled=False, error=error)
+        else:
+            self.supervised(failure, handled=bool(handled))
+
+    def supervised(
+        self, failure: MeshFailure, *, handled: bool, error: BaseException | None = None
+    ) -> None:
+        """The instance has answered (or raised) in ``__supervise__``."""
+        if handled:
+            return
+        if error is not None:
+            self.die(
+                f"__supervise__ of {self.title} raised while handling: {failure.report()}",
+                error,
+                cause=failure,
+            )
+        else:
+            self.die(
+                f"{self.title} did not handle the failure of what it owns", None, cause=failure
+            )
+
+    def die(
+        self,
+        reason: str,
+        error: BaseException | None,
+        call: Call | None = None,
+        cause: MeshFailure | None = None,
+    ) -> None:
+        """Fail for good: owner and callers are told, what it owns is stopped."""
+        if self.failure is not None or self.stopped:
+            return
+        text = reason
+        if error is not None:
+            text = f"{reason}: {type(error).__name__}: {error}\n{format_remote(error)}"
+        failure = self.runtime.failure_of_actor(self, text, cause)
+        self.failure = failure
+        self.runtime.actor_died(self, failure)
+        if call is not None and call.port >= 0:
+            self.runtime.reply(call, FAILED, close_failure(failure))
+        self._close_queue(failure)
+        self.run_cleanup(error if isinstance(error, Exception) else RuntimeError(reason))
+
+    def _close_queue(self, failure: MeshFailure) -> None:
+        parts = close_failure(failure)
+        while True:
+            try:
+                item = self.queue.popleft()
+            except IndexError:
+                return
+            if isinstance(item, Call) and item.method:
+                self.runtime.reply(item, FAILED, parts)
+            elif isinstance(item, Stop):
+                self.runtime.stopped(item)
+
+    def run_cleanup(self, error: Exception | None) -> None:
+        """Call ``__cleanup__`` of a sync actor."""
+        hook = getattr(self.instance, "__cleanup__", None)
+        if hook is None or self.instance is None:
+            return
+        if self._async is not None:
+            self._async.clean_up_later(error)
+            return
+        try:
+            hook(error)
+        except BaseException as raised:  # noqa: BLE001  # border: user code
+            self.cleanup_raised(raised)
+
+    def cleanup_raised(self, error: BaseException) -> None:
+        """``__cleanup__`` raised: the owner hears of it, unless it hears of a failure anyway."""
+        if self.failure is None:
+            text = f"__cleanup__ of {self.title} raised: {type(error).__name__}: {error}\n"
+            failure = self.runtime.failure_of_actor(self, text + format_remote(error), None)
+            self.failure = failure
+            self.runtime.actor_died(self, failure)
+
+    def _finish_stop(self, stop: Stop) -> None:
+        self.runtime.stop_owned_by(self.uid, stop.reason)
+        self.run_cleanup(None)
+        self.finished(stop)
+
+    def finished(self, stop: Stop) -> None:
+        """It has ended in good order."""
+        self.stopped = True
+        self.runtime.actor_stopped(self, stop.reason)
+        failure = self.runtime.stopped_failure(self, stop.reason)
+        self._close_queue(failure)
+        self.runtime.stopped(stop)
+        self.instance = None
+
+    # cycles
+
+    def refuse_cycle(self, call: Call) -> bool:
+        """Answer a call that waits for what this actor's thread waits for. True: it was one."""
+        port = self.blocked_port
+        if port < 0 or not call.chain:
+            return False
+        me = self.runtime.id
+        if not any(e[0] == me and e[1] == self.uid and e[3] == port for e in call.chain):
+            return False
+        steps = " → ".join(f"{e[4]}.{e[2]}" for e in call.chain)
+        error = CycleError(
+            f"calls wait for each other: {steps} → {self.birth.name}.{call.method}. "
+            "Use an async endpoint and `await`, or @concurrent_endpoint, or broadcast."
+        )
+        message = f"Actor call {self.birth.name}.{call.method} failed."
+        self.runtime.reply(call, RAISED, close_error(error, message))
+        return True

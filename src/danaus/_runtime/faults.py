@@ -1,0 +1,306 @@
+"""Deaths: who owns what in this process, what has died, and who is told.
+
+The driver of the `Supervision` machine. It turns reports of agents (a process ended) and of other
+processes (an actor failed) into events, and carries the commands out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from danaus import _config
+from danaus._core.supervision import (
+    AskOwner,
+    EscalateToRoot,
+    Failed,
+    Handled,
+    MeshCreated,
+    OwnerGone,
+    Respawned,
+    Stopped,
+    Supervision,
+    SupervisionEvent,
+)
+from danaus._runtime.call import Stop, Supervise
+from danaus._runtime.future import Future, new_future
+from danaus._runtime.outgoing import OutgoingCall
+from danaus._runtime.owned import OwnedMesh
+from danaus._wire import kinds
+from danaus.errors import MeshFailure
+
+if TYPE_CHECKING:
+    from danaus._runtime.cell import ActorCell
+    from danaus._runtime.router import Runtime
+
+__all__ = ["Faults"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+ROOT = "root"
+"""Id of the client's own actor."""
+
+
+class Faults:
+    """What this process knows of deaths, and whom it tells."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._machine = Supervision(runtime.id, ROOT)
+        self._lock = threading.RLock()
+        self.owned: dict[str, OwnedMesh] = {}
+        """Meshes that actors of this process made, by id."""
+        self.failed: dict[str, dict[int, MeshFailure]] = {}
+        """Failed ranks of meshes, whoever owns them, as far as they are known here."""
+        self.stopped: dict[str, str] = {}
+        """Meshes that were stopped: why."""
+        self.on_unhandled: Callable[[MeshFailure], None] | None = None
+        """In a client: what to do with a failure that nobody handled."""
+        self.on_agent_lost: Callable[[str, str], None] | None = None
+
+    # who owns what
+
+    def own(self, mesh: OwnedMesh, on_ranks: Sequence[int] | None = None) -> None:
+        """An actor of this process has made a mesh."""
+        with self._lock:
+            self.owned[mesh.uid] = mesh
+            below = mesh.on if mesh.on in self.owned else ""
+            self._handle(
+                MeshCreated(
+                    mesh=mesh.uid,
+                    owner=mesh.owner_actor,
+                    on=below,
+                    on_ranks=tuple(on_ranks) if on_ranks is not None else None,
+                )
+            )
+            dead = self._runtime.routes.dead
+            for rank, (proc, _) in enumerate(mesh.targets):
+                if proc in dead:
+                    self._rank_failed(mesh, rank, self.describe(proc, mesh.name, rank,
+                                                                mesh.class_name), proc)
+
+    def actor_started(self, cell: ActorCell) -> None:
+        """An actor lives here from now on; its owner's death is its end."""
+        birth = cell.birth
+        if birth.owner != self._runtime.id:
+            self._runtime.routes.learn(birth.owner, birth.owner_address)
+
+    def _handle(self, event: SupervisionEvent) -> None:
+        for command in self._machine.handle(event, time.monotonic()):
+            if isinstance(command, AskOwner):
+                self._ask(command.owner, command.failure.failure_id, command.failure.report)
+            elif isinstance(command, EscalateToRoot):
+                report = command.failure.report
+                if isinstance(report, MeshFailure) and self.on_unhandled is not None:
+                    self.on_unhandled(report)
+
+    def _ask(self, owner: str, number: int, report: object) -> None:
+        cell = self._runtime.cells.get(owner)
+        if cell is not None:
+            cell.post(Supervise(report))
+        self._handle(Handled(failure_id=number, handled=True))
+
+    # deaths
+
+    def describe(
+        self, proc: str, mesh_name: str, rank: int, class_name: str = ""
+    ) -> MeshFailure:
+        """The failure of a rank whose process has ended."""
+        report = self._runtime.routes.dead.get(proc) or {}
+        text = report.get("text") or "is gone: the link to it ended, and its host does not answer"
+        reason = f"the process this actor was running on failed: it {text}"
+        if not class_name:
+            reason = f"the process {text}"
+        log = report.get("log")
+        if log:
+            reason += f" (its output is in {log})"
+        return MeshFailure(
+            mesh_name,
+            [rank],
+            reason,
+            actor_class=class_name,
+            host=report.get("host", ""),
+            pid=report.get("pid", 0),
+            exit=report.get("exit"),
+            stderr=report.get("stderr", "")[-1000:],
+        )
+
+    def proc_died(self, proc: str, report: dict[str, Any] | None) -> None:
+        """A process has ended. Called once for each, on any thread."""
+        runtime = self._runtime
+        expected = bool(report and report.get("stopping"))
+        with self._lock:
+            meshes = [m for m in self.owned.values() if m.has(proc)]
+            for mesh in meshes:
+                mesh.gone(proc)
+            if not expected:
+                for mesh in sorted(meshes, key=lambda m: m.is_actors):
+                    for rank in mesh.ranks_of(proc):
+                        failure = self.describe(proc, mesh.name, rank, mesh.class_name)
+                        self._rank_failed(mesh, rank, failure, proc)
+        runtime.bulk.forget(proc)
+        runtime.fail_targets(proc, lambda call, rank: self.for_call(proc, call, rank, expected))
+        for cell in list(runtime.cells.values()):
+            if cell.birth.owner == proc:
+                cell.post(Stop(f"its owner, process {proc}, is gone", runtime.id, -1, 0, None))
+
+    def for_call(
+        self, proc: str, call: OutgoingCall, rank: int, expected: bool  # noqa: FBT001
+    ) -> MeshFailure:
+        """The failure that a call to a rank in a dead process gets."""
+        known = self.failed.get(call.actor, {})
+        failure = self.describe(proc, call.mesh_name, rank, call.class_name)
+        for other in known.values():
+            if other.pid == failure.pid and other.exit == failure.exit:
+                return other
+        if expected:
+            failure.reason = "the actor mesh is stopped due to proc mesh shutdown"
+            failure.stderr = ""
+        return failure
+
+    def _rank_failed(self, mesh: OwnedMesh, rank: int, failure: MeshFailure, cause: str) -> None:
+        if mesh.stopping:
+            return
+        self.failed.setdefault(mesh.uid, {}).setdefault(rank, failure)
+        # The machine tells of the actors on a proc by itself; each must have its own report.
+        for above in self.owned.values():
+            if above.on == mesh.uid:
+                for own_rank in above.ranks_of(mesh.targets[rank][0]):
+                    self.failed.setdefault(above.uid, {}).setdefault(
+                        own_rank,
+                        self.describe(mesh.targets[rank][0], above.name, own_rank, above.class_name),
+                    )
+        self._handle(Failed(node=mesh.uid, rank=rank, report=failure, cause=cause))
+
+    def agent_died(self, address: str, why: str) -> None:
+        """The link to an agent has ended: everything on its host is gone."""
+        if self.on_agent_lost is not None:
+            self.on_agent_lost(address, why)
+        with self._lock:
+            procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
+        for proc in procs:
+            self._runtime.routes.bury(
+                proc, {"text": f"is gone with its host's agent ({why})", "stopping": False}
+            )
+
+    def actor_died(self, cell: ActorCell, failure: MeshFailure) -> None:
+        """An actor of this process has failed: tell its owner, end what it owned."""
+        birth = cell.birth
+        runtime = self._runtime
+        if birth.owner == runtime.id:
+            self.on_supervise(birth.owner_actor, cell.uid, birth.rank, failure.to_dict())
+        else:
+            routing = _encode(
+                (birth.owner, birth.owner_actor, cell.uid, birth.rank, failure.to_dict())
+            )
+            runtime.send_frame(kinds.SUPERVISE, birth.owner, birth.owner_address, routing)
+        self.actor_gone(cell.uid, failure.reason)
+
+    def on_supervise(
+        self, owner_actor: str, mesh_uid: str, rank: int, fields: dict[str, Any]
+    ) -> None:
+        """An actor that an actor of this process owns has failed."""
+        del owner_actor
+        failure = MeshFailure.from_dict(fields)
+        with self._lock:
+            mesh = self.owned.get(mesh_uid)
+            if mesh is not None:
+                self._rank_failed(mesh, rank, failure, f"{mesh_uid}/{rank}/{time.monotonic_ns()}")
+
+    def actor_gone(self, uid: str, reason: str) -> None:
+        """An actor of this process has ended: what it owns is asked to end; nobody waits."""
+        for mesh in self._owned_by(uid):
+            self.stop_mesh(mesh, f"its owner ended: {reason.splitlines()[0][:200]}")
+        with self._lock:
+            self._handle(OwnerGone(owner=uid, reason=reason))
+
+    # calls
+
+    def check(self, uid: str, ranks: Iterable[int]) -> MeshFailure | None:
+        """Why a call on these ranks of a mesh must fail at once; None when it may go."""
+        failed = self.failed.get(uid)
+        if failed:
+            for rank in ranks:
+                if rank in failed:
+                    return failed[rank]
+        return None
+
+    # stopping
+
+    def _owned_by(self, actor: str) -> list[OwnedMesh]:
+        with self._lock:
+            meshes = [m for m in self.owned.values() if m.owner_actor == actor]
+        return meshes[::-1]
+
+    def stop_owned_by(self, actor: str, reason: str) -> None:
+        """Stop what an actor owns, latest first, and wait until it has ended."""
+        deadline = time.monotonic() + _config.get("stop_actor_timeout")
+        futures = [self.stop_mesh(mesh, reason) for mesh in self._owned_by(actor)]
+        for future in futures:
+            try:
+                future.get(max(0.0, deadline - time.monotonic()))
+            except Exception:  # noqa: BLE001, S112  # it is being ended: its failures are no news
+                continue
+
+    def stop_mesh(self, mesh: OwnedMesh, reason: str) -> Future[None]:
+        """Stop a mesh that an actor of this process owns. Twice is the same as once."""
+        with self._lock:
+            if mesh.stop_future is not None:
+                return mesh.stop_future
+            future = mesh.stop_future = new_future(self._runtime.reactor)
+            mesh.stopping = True
+            self.stopped[mesh.uid] = reason
+            self._handle(Stopped(mesh=mesh.uid, reason=reason))
+        if mesh.is_actors:
+            self._stop_actors(mesh, reason, future)
+        else:
+            self._stop_procs(mesh, reason, future)
+        return future
+
+    def _stop_procs(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
+        with self._lock:
+            for above in self.owned.values():
+                if above.on == mesh.uid and not above.stopping:
+                    above.stopping = True
+                    above.stop_future = future
+                    self.stopped[above.uid] = "actor mesh is stopped due to proc mesh shutdown"
+                    self._handle(Stopped(mesh=above.uid, reason=reason))
+        runtime = self._runtime
+        seconds = _config.get("process_exit_timeout")
+        groups: dict[str, list[str]] = {}
+        for proc, address in mesh.targets:
+            if proc not in runtime.routes.dead:
+                groups.setdefault(address, []).append(proc)
+        mesh.when_gone(lambda: self._ended(mesh, future), runtime.routes.dead)
+        for address, procs in groups.items():
+            link = runtime.routes.agent(address)
+            if link is not None:
+                link.send_small(kinds.STOP_PROCS, _encode([procs, reason, seconds]), b"")
+            else:
+                for proc in procs:
+                    runtime.routes.bury(proc, None)
+
+    def _ended(self, mesh: OwnedMesh, future: Future[None]) -> None:
+        self.forget(mesh.uid)
+        future.set_value(None)
+
+    def _stop_actors(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
+        self._runtime.stop_actors(mesh, reason, future)
+
+    def forget(self, uid: str) -> None:
+        """A mesh has ended and its books are closed."""
+        with self._lock:
+            gone = [m.uid for m in self.owned.values() if uid in (m.uid, m.on)]
+            for name in gone:
+                self.owned.pop(name, None)
+                self.failed.pop(name, None)
+
+    def respawned(self, uid: str, rank: int) -> None:
+        """A failed rank runs again."""
+        with self._lock:
+            self.failed.get(uid, {}).pop(rank, None)
+            self._handle(Respawned(mesh=uid, rank=rank))

@@ -1,0 +1,331 @@
+"""Futures: results that are not there yet, observable by threads and event loops alike."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from danaus._net.reactor import Reactor, Waiter
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["Future", "new_future"]
+
+R = TypeVar("R")
+
+_observe_lock = threading.Lock()
+
+#: Set by the runtime: called with the future before a thread blocks on it, and after.
+before_wait: Callable[[Any], None] | None = None
+after_wait: Callable[[Any], None] | None = None
+
+
+class Future(Generic[R]):
+    """The result of an operation that is under way.
+
+    It can be observed any number of times, from any thread and any event loop; the same value or
+    the same exception object comes every time. Cancelling one observer does not cancel the work.
+
+    Example:
+        >>> actor.step.call_one(3).get(timeout=10)
+        >>> await actor.step.call_one(3)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_consumed",
+        "_coro",
+        "_done",
+        "_error",
+        "_reactor",
+        "_thunk",
+        "_value",
+        "_waiters",
+        "call",
+    )
+
+    _done: bool
+    _value: Any
+    _error: BaseException | None
+    _thunk: Callable[[], Any] | None
+    _waiters: list[Waiter] | None
+    _callbacks: list[Callable[[], None]] | None
+    _reactor: Reactor | None
+    _coro: Coroutine[Any, Any, Any] | None
+    _consumed: bool
+    call: Any
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "Future objects are returned by Danaus operations and cannot be constructed directly."
+        )
+
+    # settling; for the runtime
+
+    def set_value(self, value: Any) -> None:
+        """Settle it with a value. A second settling is ignored."""
+        if not self._done:
+            self._value = value
+            self._settled()
+
+    def set_error(self, error: BaseException) -> None:
+        """Settle it with an exception. A second settling is ignored."""
+        if not self._done:
+            self._error = error
+            self._settled()
+
+    def set_thunk(self, thunk: Callable[[], Any]) -> None:
+        """Settle it with something that the first observer computes, on its own thread."""
+        if not self._done:
+            self._thunk = thunk
+            self._settled()
+
+    def _settled(self) -> None:
+        # Waiters and callbacks register first and look at `_done` second; here it is the reverse.
+        self._done = True
+        waiters = self._waiters
+        if waiters:
+            for waiter in waiters:
+                waiter.wake()
+        self._run_callbacks()
+
+    def _run_callbacks(self) -> None:
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                callback = callbacks.pop(0)
+            except IndexError:
+                return  # another thread took the last one
+            callback()
+
+    def add_callback(self, callback: Callable[[], None]) -> None:
+        """Call back once it is settled, at once if it is; on the thread that settles it."""
+        if self._callbacks is None:
+            self._callbacks = []
+        self._callbacks.append(callback)
+        self._start()
+        if self._done:
+            self._run_callbacks()
+
+    @property
+    def done(self) -> bool:
+        """True once the result is there."""
+        return self._done
+
+    # observing
+
+    def _observe(self) -> Any:
+        if self._consumed:
+            raise ValueError("Future was consumed.")
+        if self._thunk is not None:
+            self._resolve()
+        error = self._error
+        if error is not None:
+            raise error
+        return self._value
+
+    def _resolve(self) -> None:
+        with _observe_lock:
+            thunk = self._thunk
+            if thunk is None:
+                return
+            try:
+                self._value = thunk()
+            except Exception as error:  # noqa: BLE001  # it is the result
+                self._error = error
+            self._thunk = None
+
+    def get(self, timeout: float | None = None) -> R:
+        """Wait for the result.
+
+        Args:
+            timeout: Seconds to wait, None for as long as it takes.
+
+        Raises:
+            TimeoutError: The time is up. The work goes on, and a later call may succeed.
+            Exception: What the operation raised.
+        """
+        if not self._done:
+            if timeout is not None:
+                _check(timeout)
+            _warn_in_loop()
+            self._wait(timeout)
+        elif timeout is not None:
+            _check(timeout)
+        return self._observe()
+
+    result = get
+
+    def _wait(self, timeout: float | None) -> None:
+        self._start()
+        waiter = Waiter(self._reactor)
+        if self._waiters is None:
+            self._waiters = []
+        self._waiters.append(waiter)
+        try:
+            if self.call is not None and before_wait is not None:
+                before_wait(self)
+            if not self._done:
+                waiter.wait(timeout)
+        finally:
+            self._waiters.remove(waiter)
+            if self.call is not None and after_wait is not None:
+                after_wait(self)
+        if not self._done:
+            raise TimeoutError(f"no result within {timeout} s; the operation goes on")
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Wait, and return the exception instead of raising it; None when there is a value."""
+        try:
+            self.get(timeout)
+        except Exception as error:  # noqa: BLE001  # this is what was asked for
+            return error
+        return None
+
+    def __await__(self) -> Generator[Any, None, R]:
+        if not self._done:
+            asyncio_future = self._attach("await")
+            yield from asyncio_future
+        try:
+            return self._observe()
+        except StopIteration as stop:
+            raise RuntimeError("the operation raised StopIteration") from stop
+
+    def as_asyncio(self) -> asyncio.Future[R]:
+        """An asyncio future of the running loop with the same result.
+
+        Raises:
+            RuntimeError: No event loop runs in this thread.
+        """
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        outer: asyncio.Future[R] = loop.create_future()
+
+        def settle() -> None:
+            if outer.done():
+                return
+            try:
+                outer.set_result(self._observe())
+            except StopIteration as stop:
+                wrapped = RuntimeError("the operation raised StopIteration")
+                wrapped.__cause__ = stop
+                outer.set_exception(wrapped)
+            except BaseException as error:  # noqa: BLE001  # handed on
+                outer.set_exception(error)
+
+        self.add_callback(lambda: _post(loop, settle))
+        return outer
+
+    def _attach(self, what: str) -> asyncio.Future[None]:
+        import asyncio
+
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise ValueError(
+                f"{what} needs a running event loop in this thread; use .get() without one"
+            ) from None
+        wake: asyncio.Future[None] = loop.create_future()
+
+        def settle() -> None:
+            if not wake.done():
+                wake.set_result(None)
+
+        self.add_callback(lambda: _post(loop, settle))
+        return wake
+
+    # compatible internals
+
+    @staticmethod
+    def _from_coro(coro: Coroutine[Any, Any, R]) -> Future[R]:
+        """A future that runs ``coro`` in a thread of its own when it is first observed."""
+        future = cast("Future[R]", new_future(None))
+        future._coro = coro
+        return future
+
+    def _take_inner(self) -> Any:
+        """Take the future's work away from it; it is of no use afterwards."""
+        if self._consumed:
+            raise ValueError("Future was consumed.")
+        inner, self._coro = self._coro, None
+        self._consumed = True
+        self._done = True
+        return inner
+
+    def _start(self) -> None:
+        coro = self._coro
+        if coro is None:
+            return
+        self._coro = None
+
+        def run() -> None:
+            import asyncio
+
+            try:
+                self.set_value(asyncio.run(cast("Coroutine[Any, Any, Any]", coro)))
+            except BaseException as error:  # noqa: BLE001  # it is the result
+                self.set_error(error)
+
+        threading.Thread(target=run, name="danaus-future", daemon=True).start()
+
+    def __repr__(self) -> str:
+        state = "pending"
+        if self._done:
+            state = "failed" if self._error is not None else "done"
+        return f"<Future {state}>"
+
+    def __class_getitem__(cls, _item: Any) -> Any:
+        return cls
+
+
+def new_future(reactor: Reactor | None, call: Any = None) -> Future[Any]:
+    """Make a pending future, for the runtime.
+
+    Args:
+        reactor: What a waiting thread may drive meanwhile.
+        call: The call that it is the answer of, if it is one.
+    """
+    future: Future[Any] = Future.__new__(Future)
+    future._done = False  # noqa: SLF001  # the class has no public constructor, by contract
+    future._value = None  # noqa: SLF001
+    future._error = None  # noqa: SLF001
+    future._thunk = None  # noqa: SLF001
+    future._waiters = None  # noqa: SLF001
+    future._callbacks = None  # noqa: SLF001
+    future._reactor = reactor  # noqa: SLF001
+    future._coro = None  # noqa: SLF001
+    future._consumed = False  # noqa: SLF001
+    future.call = call
+    return future
+
+
+def _post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:
+        return  # the loop is closed: nobody observes any more
+
+
+def _check(timeout: float) -> None:
+    if not isinstance(timeout, int | float) or not (0 <= timeout < math.inf):
+        raise ValueError(
+            f"invalid timeout {timeout!r}: expected a non-negative, finite number of seconds"
+        )
+
+
+def _warn_in_loop() -> None:
+    events = sys.modules.get("asyncio.events")
+    if events is not None and events._get_running_loop() is not None:
+        warnings.warn(
+            "get() blocks the event loop of this thread until the result is there; "
+            "use `await` instead",
+            UserWarning,
+            stacklevel=4,
+        )

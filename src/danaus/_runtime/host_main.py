@@ -1,0 +1,47 @@
+"""Start of a host: an agent and, forked from it before it opens anything, its zygote."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+
+# What procs need is imported before the fork, so that each has it at no cost.
+import danaus._mesh.host_mesh as _host_mesh
+import danaus._runtime.proc_main as _proc_main
+from danaus._proc.agent import Agent
+from danaus._proc.zygote import Zygote
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Entry: arguments are the socket's descriptor and path, the host's name, the owner's id."""
+    listener, address, name, owner = sys.argv[1:5]
+    os.environ.pop("_DANAUS_PATH", None)
+    ours, theirs = socket.socketpair()
+    gc.collect()
+    gc.freeze()  # the zygote's objects must not be touched, and so copied, by its children
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        os.close(int(listener))
+        launch = Zygote(theirs).serve()
+        if launch is None:
+            os._exit(0)
+        del theirs
+        gc.unfreeze()
+        _proc_main.run_proc(launch)
+        return
+    theirs.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    agent = Agent(socket.socket(fileno=int(listener)), address, name, owner, ours)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
+    agent.run()
+
+
+_ = _host_mesh
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""A call that this process has made, and waits for."""
+
+from __future__ import annotations
+
+__all__ = ["OutgoingCall"]
+
+
+class OutgoingCall:
+    """What an error text and the detection of cycles need to know of a call."""
+
+    __slots__ = ("actor", "class_name", "mesh_name", "method", "port")
+
+    def __init__(self, actor: str, mesh_name: str, class_name: str, method: str) -> None:
+        self.actor = actor
+        """Id of the actor mesh."""
+        self.mesh_name = mesh_name
+        self.class_name = class_name
+        self.method = method
+        self.port = -1
+        """Port that the replies come to."""
+
+    @property
+    def endpoint(self) -> str:
+        """``mesh.method``, for error texts."""
+        return f"{self.mesh_name}.{self.method.lstrip('!')}"

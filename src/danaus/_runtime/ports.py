@@ -1,0 +1,184 @@
+"""Ports: where messages outside calls go. Channels: a port and the end that receives."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from danaus._runtime.collect import PortQueue
+from danaus._runtime.outcome import RAISED, VALUE, close_error
+from danaus._runtime.outgoing import OutgoingCall
+from danaus._runtime.process import runtime
+from danaus._wire.codec import dumps
+
+if TYPE_CHECKING:
+    from danaus._net.link import Link
+    from danaus._runtime.future import Future
+    from danaus._runtime.router import Runtime
+
+__all__ = ["Channel", "Port", "PortReceiver", "RankedPortReceiver"]
+
+R = TypeVar("R")
+
+
+class Port(Generic[R]):
+    """Where values of one kind can be sent, from any process that has it.
+
+    Ports are pickled freely: as arguments, results, inside other values. Messages of one sender
+    arrive in order; those of several senders interleave.
+    """
+
+    def __init__(
+        self,
+        proc: str,
+        address: str,
+        number: int,
+        rank: int = 0,
+        owner: Runtime | None = None,
+        *,
+        link: Link | None = None,
+        once: bool = False,
+    ) -> None:
+        self._proc = proc
+        self._address = address
+        self._number = number
+        self._rank = rank
+        self._runtime = owner
+        self._link = link
+        self._once = once
+        self._used = False
+        self._lock = threading.Lock()
+        self.return_undeliverable = True
+
+    def _send(self, status: int, parts: Any) -> None:
+        if self._once:
+            with self._lock:
+                if self._used:
+                    raise EOFError("Port closed: it is for one message, which was sent")
+                self._used = True
+        me = self._runtime
+        if me is None or me.closed:
+            me = self._runtime = runtime()
+        sent = me.send_to_port(
+            self._proc, self._number, self._rank, status, parts, self._address, self._link
+        )
+        if not sent and self.return_undeliverable:
+            me.undeliverable(f"port {self._number} of {self._proc}", "the process is gone")
+
+    def send(self, obj: R) -> None:
+        """Send a value.
+
+        Raises:
+            SerializationError: It cannot be pickled.
+            EOFError: The port was for one message, which was sent.
+        """
+        self._send(VALUE, dumps(obj))
+
+    def exception(self, exception: BaseException) -> None:
+        """Send an exception: the receiver raises it."""
+        self._send(RAISED, close_error(exception, "A remote actor call has failed."))
+
+    def _number_here(self, me: Runtime) -> int:
+        """Its number, for replies to messages of this process; forwarded if it lives elsewhere."""
+        if self._proc == me.id:
+            return self._number
+        return me.new_port(_Forward(self))
+
+    def __reduce__(self) -> Any:
+        address = self._address
+        if not address and self._runtime is not None:
+            address = self._runtime.address_of(self._proc, self._link)
+        return (_rebuild, (self._proc, address, self._number, self._rank, self._once))
+
+    def __repr__(self) -> str:
+        return f"<Port {self._number} of {self._proc}>"
+
+
+class _Forward:
+    """Replies that come to this process for a port of another."""
+
+    def __init__(self, port: Port[Any]) -> None:
+        self.targets = ()
+        self.call = OutgoingCall("", "port", "", "forward")
+        self._port = port
+
+    def on_reply(self, rank: int, status: int, take: Any) -> bool:
+        """Pass one on."""
+        del rank
+        self._port._send(status, take())  # noqa: SLF001  # one machine in two classes
+        return False
+
+    def on_failure(self, rank: int, failure: Any) -> bool:
+        """A sender of replies has died."""
+        del rank, failure
+        return False
+
+
+def _rebuild(proc: str, address: str, number: int, rank: int, once: bool) -> Port[Any]:  # noqa: FBT001
+    from danaus._runtime.context import current
+
+    context = current.get()
+    rank = context.actor_instance.rank.rank if context is not None and rank == 0 else rank
+    return Port(proc, address, number, rank, once=once)
+
+
+class PortReceiver(Generic[R]):
+    """The receiving end of a channel; it stays in the process that opened it."""
+
+    def __init__(self, queue: PortQueue) -> None:
+        self._queue = queue
+
+    def recv(self) -> Future[R]:
+        """A future for the next value; an exception that was sent is raised by it."""
+        return self._queue.receive(ranked=False)
+
+    def ranked(self) -> RankedPortReceiver[R]:
+        """The same end, giving (rank of the sender, value)."""
+        return RankedPortReceiver(self._queue)
+
+    def close(self) -> None:
+        """Take no more messages."""
+        self._queue.close("its receiver was closed")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a PortReceiver stays where it was opened; send its Port instead")
+
+
+class RankedPortReceiver(Generic[R]):
+    """The receiving end of a channel that also tells who sent."""
+
+    def __init__(self, queue: PortQueue) -> None:
+        self._queue = queue
+
+    def recv(self) -> Future[tuple[int, R]]:
+        """A future for the next (rank of the sender, value)."""
+        return self._queue.receive(ranked=True)
+
+
+class Channel(Generic[R]):
+    """Makes a port and the end that receives what is sent to it.
+
+    Example:
+        >>> port, receiver = Channel.open()
+        >>> actor.produce.broadcast(port)
+        >>> receiver.recv().get()
+    """
+
+    @staticmethod
+    def open(once: bool = False) -> tuple[Port[R], PortReceiver[R]]:  # noqa: FBT001, FBT002
+        """Open a channel; ``once``: for exactly one message."""
+        port, queue = _open(once=once)
+        return port, PortReceiver(queue)
+
+    @staticmethod
+    def open_ranked(once: bool = False) -> tuple[Port[R], RankedPortReceiver[R]]:  # noqa: FBT001, FBT002
+        """Open a channel whose receiver also tells who sent."""
+        port, queue = _open(once=once)
+        return port, RankedPortReceiver(queue)
+
+
+def _open(*, once: bool) -> tuple[Port[Any], PortQueue]:
+    me = runtime()
+    queue = PortQueue(me.reactor, once=once)
+    number = me.new_port(queue)
+    return Port(me.id, "", number, 0, me, once=once), queue

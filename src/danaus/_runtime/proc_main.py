@@ -1,0 +1,99 @@
+"""A proc: the main thread drives the loop, each actor has a thread of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+import danaus._runtime.router as _router  # the zygote imports all that a proc needs
+from danaus import _config
+from danaus._proc.launch import Launch, from_exec
+from danaus._runtime.call import Stop
+from danaus._runtime.process import install
+from danaus._runtime.router import Runtime
+from danaus._wire.codec import loads
+
+__all__ = ["main", "run_proc"]
+
+#: Set by the layer above: makes a process's own mesh, and runs start-up functions.
+own_mesh: Any = None
+
+
+def main() -> None:
+    """Entry of an exec'd proc."""
+    run_proc(from_exec())
+
+
+def run_proc(launch: Launch) -> None:
+    """Serve as a proc until the agent says stop, or is gone."""
+    spec = launch.spec
+    if spec.get("config"):
+        _config.install_runtime(spec["config"])
+    else:
+        _config.reload()
+    runtime = Runtime(spec["id"], spec["host"])
+    runtime.address = spec["agent"]
+    runtime.spec = spec
+    import danaus._mesh.proc_mesh as proc_mesh  # the layer above; the entry point joins them
+
+    runtime.make_own_mesh = proc_mesh.own_mesh
+    runtime.control.on_stop = lambda reason, seconds: _begin_stop(runtime, reason, seconds)
+    runtime.faults.on_agent_lost = lambda address, _why: _agent_lost(runtime, address)
+    install(runtime)
+    if spec.get("setup"):
+        runtime.begin_setup()
+        threading.Thread(
+            target=_set_up, args=(runtime, spec["setup"]), name="danaus-setup", daemon=True
+        ).start()
+    runtime.routes.add_agent(spec["agent"], launch.control_socket())
+    runtime.reactor.run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _set_up(runtime: Runtime, setup: bytes) -> None:
+    failure: BaseException | None = None
+    try:
+        for function in loads([setup]):
+            result = function()
+            if hasattr(result, "__await__"):
+                import asyncio
+
+                async def run(awaitable: Any = result) -> None:
+                    await awaitable
+
+                asyncio.run(run())
+    except BaseException as error:  # noqa: BLE001  # border: user code
+        failure = error
+    runtime.end_setup(failure)
+
+
+def _agent_lost(runtime: Runtime, address: str) -> None:
+    if address == runtime.address:
+        # The zygote goes with its agent and ends this process; do not wait for it.
+        runtime.reactor.close()
+
+
+def _begin_stop(runtime: Runtime, reason: str, seconds: float) -> None:
+    threading.Thread(
+        target=_stop, args=(runtime, reason, seconds), name="danaus-stop", daemon=True
+    ).start()
+
+
+def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
+    """End all actors, each with its clean-up, then the process."""
+    deadline = time.monotonic() + min(seconds, _config.get("stop_actor_timeout"))
+    cells = list(runtime.cells.values())
+    for cell in cells:
+        cell.post(Stop(reason, runtime.id, -1, 0, None))
+    for cell in cells:
+        cell.wait_ended(max(0.0, deadline - time.monotonic()))
+    runtime.routes.flush(1.0)
+    runtime.reactor.close()
+
+
+_ = _router
+if __name__ == "__main__":
+    main()

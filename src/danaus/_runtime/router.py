@@ -1,0 +1,626 @@
+"""The runtime of one process: what is sent, what arrives, and who gets it.
+
+A message is pickled once, written by the sending thread straight to the receiver's socket, read by
+the driving thread, and handed to the actor's own thread. `Runtime` is that path. Its neighbours:
+`Routes` finds the link, `Faults` knows what died and who must hear of it, `ActorCell` runs a
+message, a `Collector` waits for replies.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from danaus import _config
+from danaus._net.link import Link, SharedPayload, share
+from danaus._net.reactor import Reactor
+from danaus._runtime.bulk import BulkBudget
+from danaus._runtime.call import Call, Construct, Stop, Taker
+from danaus._runtime.cell import ActorCell, Birth
+from danaus._runtime.collect import Collector, ManyReplies, PortQueue
+from danaus._runtime.context import Context, Instance
+from danaus._runtime.control import Control
+from danaus._runtime.faults import Faults
+from danaus._runtime.future import Future
+from danaus._runtime.outcome import FAILED, close_failure
+from danaus._runtime.outgoing import OutgoingCall
+from danaus._runtime.owned import OwnedMesh
+from danaus._runtime.routes import Routes
+from danaus._shape import Extent, Point
+from danaus._wire import kinds
+from danaus._wire.codec import Parts, copy_parts, set_threshold
+from danaus._wire.frame import Frame
+from danaus.errors import MeshFailure
+
+__all__ = ["Runtime", "Target"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+_SINGLE = Extent([], [])
+
+Target = tuple[str, str, int]
+"""(process, address of its agent, rank)."""
+
+
+class Runtime:
+    """One process's part of the system."""
+
+    def __init__(self, me: str, host: str) -> None:
+        self.id = me
+        self.host = host
+        """Name of the host, for people."""
+        self.address = ""
+        """Address of this process's own agent; empty for a client that has none yet."""
+        self.reactor = Reactor()
+        self.faults = Faults(self)
+        self.control = Control(self)
+        self.routes = Routes(
+            me, self.reactor, self._on_frame, self.faults.proc_died, self.faults.agent_died
+        )
+        self.cells: dict[str, ActorCell] = {}
+        self.gone: dict[str, MeshFailure] = {}
+        """Actors of this process that have ended: why."""
+        self.ports: dict[int, Collector] = {}
+        self.bulk = BulkBudget()
+        self._port_numbers = count(1)
+        self._sequences: dict[tuple[str, str, str], count[int]] = {}
+        self._early: dict[str, list[tuple[Link | None, int, list[Any], Taker]]] = {}
+        self.root: Context | None = None
+        """Context of a client's own code; None in a proc."""
+        self.sent = 0
+        self.received = 0
+        self.bulk_sent = 0
+        self.closed = False
+        self._ready = threading.Event()
+        self._ready.set()
+        self.setup_failure: BaseException | None = None
+        self.exit_hooks: list[Callable[[], None]] = []
+        """Called when the interpreter ends while the runtime is up."""
+        self.undelivered: Callable[[str, str], None] = _ignore
+        self.spec: dict[str, Any] = {}
+        """In a proc: its description. Empty in a client."""
+        self.host_lock = threading.Lock()
+        self.local: Any = None
+        """In a client: the agent of this machine, when it was started."""
+        self.make_own_mesh: Callable[[Runtime], Any] | None = None
+        set_threshold(_config.get("bulk_threshold"))
+
+    def start(self) -> None:
+        """Start the I/O thread."""
+        self._io = threading.Thread(target=self.reactor.run, name="danaus-io", daemon=True)
+        self._io.start()
+
+    # sending
+
+    def new_port(self, collector: Collector) -> int:
+        """A number under which ``collector`` gets what is sent to this process's port."""
+        port = next(self._port_numbers)
+        self.ports[port] = collector
+        return port
+
+    def sequence(self, source_actor: str, proc: str, actor: str) -> int:
+        """Number of the next message from one actor to another."""
+        key = (source_actor, proc, actor)
+        numbers = self._sequences.get(key)
+        if numbers is None:
+            numbers = self._sequences.setdefault(key, count())
+        return next(numbers)
+
+    def cast(
+        self,
+        context: Context,
+        actor: str,
+        targets: Sequence[Target],
+        method: str,
+        port: int,
+        extent: bytes,
+        parts: Parts,
+        chain: list[Any] | None,
+    ) -> None:
+        """Send a call to each target; the replies come to ``port`` (-1: none are wanted)."""
+        source_actor = context.actor_instance.uid
+        self.sent += len(targets)
+        payload = self._share(parts)
+        try:
+            if len(targets) > _config.get("direct_links_max"):
+                targets = self._cast_by_agents(
+                    source_actor, actor, targets, method, port, extent, parts, payload, chain
+                )
+            for proc, address, rank in targets:
+                seq = self.sequence(source_actor, proc, actor)
+                try:
+                    routing = _encode(
+                        (proc, actor, self.id, source_actor, seq, method, port, rank, extent, chain)
+                    )
+                    if not self._send(kinds.CALL, proc, address, routing, parts, payload):
+                        self._fail_dead(port, proc)
+                except BaseException:
+                    # The number is taken: without a message of that number the actor would wait.
+                    self._skip(proc, address, actor, source_actor, seq)
+                    raise
+        finally:
+            if payload is not None:
+                payload.close()
+
+    def _fail_dead(self, port: int, proc: str) -> None:
+        """A call was to a process that is dead already."""
+        if port >= 0 and proc in self.routes.dead:
+            report = self.routes.dead[proc]
+            expected = bool(report and report.get("stopping"))
+            self.fail_targets(
+                proc, lambda call, rank: self.faults.for_call(proc, call, rank, expected)
+            )
+
+    def _share(self, parts: Parts) -> SharedPayload | None:
+        """Shared memory for large messages; None for small ones, which go as they are."""
+        if len(parts) == 1 and len(parts[0]) < _config.get("bulk_threshold"):
+            return None
+        payload = share(parts)
+        self.bulk_sent += payload.nbytes
+        return payload
+
+    def _skip(self, proc: str, address: str, actor: str, source: str, seq: int) -> None:
+        routing = _encode((proc, actor, self.id, source, seq, "", -1, 0, b"", None))
+        self._send(kinds.CALL, proc, address, routing, [b""], None)
+
+    def _send(
+        self,
+        kind: int,
+        proc: str,
+        address: str,
+        routing: bytes,
+        parts: Parts,
+        payload: SharedPayload | None,
+    ) -> bool:
+        """Send a frame to a process, this one included. False: it is dead."""
+        if proc == self.id:
+            self._deliver(kind, _decode(routing), Taker(None, -1, copy_parts(parts)), None)
+            return True
+        link = self.routes.links.get(proc)
+        if link is None or link.lost:
+            link = self.routes.to(proc, address)
+            if link is None:
+                return False
+        if payload is None:
+            return link.send_small(kind, routing, parts[0])  # type: ignore[arg-type]
+        if payload.nbytes and kind == kinds.CALL:
+            self.bulk.take(proc, payload.nbytes)
+        return link.send(kind, routing, payload)
+
+    def _cast_by_agents(
+        self,
+        source_actor: str,
+        actor: str,
+        targets: Sequence[Target],
+        method: str,
+        port: int,
+        extent: bytes,
+        parts: Parts,
+        payload: SharedPayload | None,
+        chain: list[Any] | None,
+    ) -> list[Target]:
+        """Send one frame to each host's agent, which fans it out; return who is left."""
+        groups: dict[str, list[tuple[str, bytes]]] = {}
+        rest: list[Target] = []
+        for target in targets:
+            proc, address, rank = target
+            if proc == self.id or not address or proc in self.routes.dead:
+                rest.append(target)
+                continue
+            seq = self.sequence(source_actor, proc, actor)
+            routing = _encode(
+                (proc, actor, self.id, source_actor, seq, method, port, rank, extent, chain)
+            )
+            groups.setdefault(address, []).append((proc, routing))
+        whole = payload if payload is not None else SharedPayload(
+            [len(part) for part in parts], list(parts), -1, 0
+        )
+        for address, entries in groups.items():
+            link = self.routes.agent(address)
+            if link is not None:
+                link.send(kinds.CAST, _encode([kinds.CALL, entries]), whole)
+        return rest
+
+    def send_frame(self, kind: int, proc: str, address: str, routing: bytes) -> bool:
+        """Send a frame without a body. False: the process is dead."""
+        return self._send(kind, proc, address, routing, [b""], None)
+
+    def stop_actors(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
+        """Ask the actors of an owned mesh to end; ``future`` is settled when they have."""
+        context = self.context_of(mesh.owner_actor)
+        alive = [t for t in mesh.targets if t[0] not in self.routes.dead]
+        call = OutgoingCall(mesh.uid, mesh.name, mesh.class_name, "stop")
+
+        def done(_values: list[Any]) -> None:
+            self.faults.forget(mesh.uid)
+
+        collector = ManyReplies(
+            self.reactor, [(proc, i) for i, (proc, _) in enumerate(alive)], call, done
+        )
+        port = self.new_port(collector)
+
+        def settle() -> None:
+            collector.future.exception(0)
+            self.faults.forget(mesh.uid)
+            future.set_value(None)
+
+        collector.future.add_callback(settle)
+        for i, (proc, address) in enumerate(alive):
+            rest = (reason, port, i)
+            self.send_to_actor(context, kinds.STOP_ACTOR, proc, address, mesh.uid, rest, [b""])
+
+    def context_of(self, actor: str) -> Context:
+        """The context in which an actor of this process sends."""
+        cell = self.cells.get(actor)
+        if cell is not None and cell.identity is not None:
+            return Context(cell.identity)
+        if self.root is not None and actor == self.root.actor_instance.uid:
+            return self.root
+        return Context(Instance(self, actor, name=actor, class_name="", rank=Point(0, _SINGLE)))
+
+    def send_to_actor(
+        self, context: Context, kind: int, proc: str, address: str, actor: str,
+        rest: Sequence[Any], parts: Parts,
+    ) -> bool:
+        """Send a spawn or a stop, in order with the calls to that actor."""
+        source_actor = context.actor_instance.uid
+        payload = self._share(parts)
+        seq = self.sequence(source_actor, proc, actor)
+        routing = _encode((proc, actor, self.id, source_actor, seq, *rest))
+        try:
+            return self._send(kind, proc, address, routing, parts, payload)
+        finally:
+            if payload is not None:
+                payload.close()
+
+    def reply(self, call: Any, status: int, parts: Parts) -> None:
+        """Answer a call, on the link that it came by."""
+        if call.port >= 0:
+            self.send_to_port(call.source, call.port, getattr(call, "rank", 0), status, parts, "",
+                              call.link)
+
+    def send_to_port(
+        self, proc: str, port: int, rank: int, status: int, parts: Parts, address: str,
+        link: Link | None = None,
+    ) -> bool:
+        """Send a message to a port of any process. False: the process is dead."""
+        self.sent += 1
+        routing = _encode((proc, port, rank, status))
+        payload = self._share(parts)
+        try:
+            if link is not None and not link.lost:
+                if payload is None:
+                    return link.send_small(kinds.REPLY, routing, parts[0])  # type: ignore[arg-type]
+                return link.send(kinds.REPLY, routing, payload)
+            return self._send(kinds.REPLY, proc, address, routing, parts, payload)
+        finally:
+            if payload is not None:
+                payload.close()
+
+    # receiving, on the driving thread
+
+    def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        kind = frame.kind
+        routing = _decode(frame.routing)
+        if kind >= kinds.FIRST_CONTROL:
+            self.control.on_control(link, kind, routing, fds)
+            return
+        self.received += 1
+        if fds:
+            taker = Taker(frame, fds[0], None)
+        else:
+            taker = Taker(None, -1, frame.parts)  # type: ignore[arg-type]
+        self._deliver(kind, routing, taker, link)
+
+    def _deliver(self, kind: int, routing: list[Any], take: Taker, link: Link | None) -> None:
+        if kind == kinds.CALL:
+            cell = self.cells.get(routing[1])
+            if cell is None:
+                self._call_without_cell(routing, take, link)
+                return
+            call = Call(routing, take, link)
+            for item in cell.inbox.accept((routing[2], routing[3]), routing[4], call):
+                self._post(cell, item)
+        elif kind == kinds.REPLY:
+            self._on_reply(routing, take)
+        elif kind == kinds.SPAWN_ACTOR:
+            self._on_spawn(routing, take, link)
+        elif kind == kinds.STOP_ACTOR:
+            self._on_stop(routing, link)
+        elif kind == kinds.SUPERVISE:
+            self.faults.on_supervise(routing[1], routing[2], routing[3], routing[4])
+        elif kind == kinds.BULK_DONE:
+            self.bulk.give_back(routing[1], routing[2])
+
+    def _post(self, cell: ActorCell, item: Any) -> None:
+        if cell.failure is not None or cell.stopped:
+            self._refuse(item, cell.failure or self.stopped_failure(cell, "stopped"))
+        elif cell.blocked_port >= 0 and type(item) is Call and cell.refuse_cycle(item):
+            return
+        else:
+            cell.post(item)
+            if cell.failure is not None:
+                cell._close_queue(cell.failure)  # noqa: SLF001  # it died as this was queued
+
+    def _refuse(self, item: Any, failure: MeshFailure) -> None:
+        if isinstance(item, Call):
+            if item.method:
+                self.reply(item, FAILED, close_failure(failure))
+        elif isinstance(item, Stop):
+            self.stopped(item)
+
+    def _call_without_cell(self, routing: list[Any], take: Taker, link: Link | None) -> None:
+        uid = routing[1]
+        if uid == SETUP:
+            self._answer_setup(Call(routing, take, link))
+            return
+        failure = self.gone.get(uid)
+        if failure is not None:
+            self._refuse(Call(routing, take, link), failure)
+        else:
+            self._hold_early(uid, kinds.CALL, routing, take, link)
+
+    def _hold_early(
+        self, uid: str, kind: int, routing: list[Any], take: Taker, link: Link | None
+    ) -> None:
+        """The actor's spawn comes by another link, and has not arrived yet."""
+        held = self._early.setdefault(uid, [])
+        held.append((link, kind, routing, take))
+        if len(held) == 1:
+            patience = _config.get("message_delivery_timeout")
+            self.reactor.call_later(patience, lambda: self._give_up(uid))
+
+    def _give_up(self, uid: str) -> None:
+        for link, kind, routing, take in self._early.pop(uid, []):
+            failure = MeshFailure(
+                uid, [0], "no such actor was spawned in this process", host=self.host,
+                pid=os.getpid(),
+            )
+            if kind == kinds.CALL:
+                self._refuse(Call(routing, take, link), failure)
+
+    def _on_spawn(self, routing: list[Any], take: Taker, link: Link | None) -> None:
+        uid = routing[1]
+        if uid not in self.cells and uid not in self.gone:
+            self.cells[uid] = ActorCell(self, uid, Birth(routing[5]))
+            self.faults.actor_started(self.cells[uid])
+        cell = self.cells.get(uid)
+        if cell is None:
+            return
+        construct = Construct(routing[2], take, link)
+        for item in cell.inbox.accept((routing[2], routing[3]), routing[4], construct):
+            self._post(cell, item)
+        for held_link, kind, held, held_take in self._early.pop(uid, []):
+            self._deliver(kind, held, held_take, held_link)
+
+    def _on_stop(self, routing: list[Any], link: Link | None) -> None:
+        uid = routing[1]
+        stop = Stop(routing[5], routing[2], routing[6], routing[7], link)
+        cell = self.cells.get(uid)
+        if cell is None:
+            if uid in self.gone:
+                self.stopped(stop)
+            else:
+                self._hold_early(uid, kinds.STOP_ACTOR, routing, Taker(None, -1, [b""]), link)
+            return
+        for item in cell.inbox.accept((routing[2], routing[3]), routing[4], stop):
+            self._post(cell, item)
+
+    def _on_reply(self, routing: list[Any], take: Taker) -> None:
+        port = routing[1]
+        collector = self.ports.get(port)
+        if collector is not None and collector.on_reply(routing[2], routing[3], take):
+            self.ports.pop(port, None)
+
+    def fail_targets(
+        self, proc: str, failure_for: Callable[[OutgoingCall, int], MeshFailure | None]
+    ) -> None:
+        """Tell those who wait for replies from ``proc`` that there will be none."""
+        for port, collector in list(self.ports.items()):
+            for target, rank in collector.targets:
+                if target == proc:
+                    failure = failure_for(collector.call, rank)
+                    if failure is not None and collector.on_failure(rank, failure):
+                        self.ports.pop(port, None)
+                        break
+
+    # actors of this process
+
+    def identity_for(self, cell: ActorCell, mesh: Any, creator: Any) -> Instance:
+        """The instance that an actor's own code sees."""
+        birth = cell.birth
+        rank = Point(birth.rank, Extent(birth.labels, birth.sizes))
+        cls = cell.cls
+        where = repr(dict(rank)) if birth.labels else "{}"
+        place = "{" + ", ".join(
+            f"'{k}': {rank[k]}/{n}" for k, n in zip(birth.labels, birth.sizes, strict=True)
+        ) + "}" if where else ""
+        return Instance(
+            self,
+            cell.uid,
+            name=birth.name,
+            class_name=cls.__name__,
+            rank=rank,
+            proc_mesh=mesh,
+            creator=creator,
+            path=f"{birth.path}.<{cls.__module__}.{cls.__qualname__} {birth.name}{place}>",
+        )
+
+    def constructing(self, cell: ActorCell) -> None:
+        """An instance is about to be initialised: its code may look at itself."""
+        cell.instance.__dict__.setdefault("_danaus_identity", cell.identity)
+
+    def port_for(self, call: Call) -> Any:
+        """The response port of a call, for an endpoint that answers by it."""
+        from danaus._runtime.ports import Port
+
+        return Port(call.source, "", call.port, call.rank, self, link=call.link)
+
+    def consumed(self, call: Call) -> None:
+        """The parts of a call were taken: give its sender the room back."""
+        if call.link is not None and call.take.nbytes_taken:
+            routing = _encode((call.source, self.id, call.take.nbytes_taken))
+            call.link.send_small(kinds.BULK_DONE, routing, b"")
+
+    def stopped(self, stop: Stop) -> None:
+        """Confirm that an actor has ended."""
+        from danaus._runtime.outcome import VALUE
+        from danaus._wire.codec import dumps
+
+        self.reply(stop, VALUE, dumps(None))
+
+    def stopped_failure(self, cell: ActorCell, reason: str) -> MeshFailure:
+        """What callers of a stopped actor are told."""
+        return MeshFailure(
+            cell.birth.name, [cell.birth.rank], f"the actor was stopped: {reason}",
+            actor_class=cell.cls.__name__, host=self.host, pid=os.getpid(),
+        )
+
+    def failure_of_actor(
+        self, cell: ActorCell, reason: str, cause: MeshFailure | None
+    ) -> MeshFailure:
+        """Describe the death of an actor of this process."""
+        return MeshFailure(
+            cell.birth.name,
+            [cell.birth.rank],
+            reason,
+            actor_class=cell.cls.__name__ if cell.cls is not object else "",
+            host=self.host,
+            pid=os.getpid(),
+            cause=cause.report() if cause is not None else "",
+        )
+
+    def actor_died(self, cell: ActorCell, failure: MeshFailure) -> None:
+        """An actor has failed: its owner is told, what it owns is stopped."""
+        self.gone[cell.uid] = failure
+        self.cells.pop(cell.uid, None)
+        self.faults.actor_died(cell, failure)
+
+    def actor_stopped(self, cell: ActorCell, reason: str) -> None:
+        """An actor has ended in good order."""
+        self.gone[cell.uid] = self.stopped_failure(cell, reason)
+        self.cells.pop(cell.uid, None)
+        self.faults.actor_gone(cell.uid, reason)
+
+    def stop_owned_by(self, uid: str, reason: str) -> None:
+        """Stop what an actor owns, and wait until it has ended."""
+        self.faults.stop_owned_by(uid, reason)
+
+    def abort_actor(self, uid: str, reason: str) -> None:
+        """Let an actor of this process die after its current message."""
+        cell = self.cells.get(uid)
+        if cell is not None:
+            cell.abort(reason)
+
+    def stop_own_actor(self, uid: str, reason: str) -> None:
+        """Let an actor of this process end after what is queued now."""
+        cell = self.cells.get(uid)
+        if cell is not None:
+            cell.post(Stop(reason, self.id, -1, 0, None))
+
+    # setup
+
+    def begin_setup(self) -> None:
+        """Actors wait from now on, until `end_setup`."""
+        self._ready.clear()
+
+    def end_setup(self, failure: BaseException | None) -> None:
+        """The bootstrap function has returned, or failed."""
+        self.setup_failure = failure
+        self._ready.set()
+        waiting, self._setup_calls = self._setup_calls, []
+        for call in waiting:
+            self._answer_setup(call)
+
+    _setup_calls: list[Call] = []
+
+    def wait_for_setup(self) -> None:
+        """Return when the bootstrap function has ended."""
+        self._ready.wait()
+
+    def _answer_setup(self, call: Call) -> None:
+        from danaus._runtime.outcome import RAISED, VALUE, close_error
+        from danaus._wire.codec import dumps
+
+        if not self._ready.is_set():
+            self._setup_calls = [*self._setup_calls, call]
+        elif self.setup_failure is None:
+            self.reply(call, VALUE, dumps(os.getpid()))
+        else:
+            message = f"The bootstrap of process {self.id} failed."
+            self.reply(call, RAISED, close_error(self.setup_failure, message))
+
+    def own_proc_mesh(self) -> Any:
+        """This process as a mesh of one."""
+        if self.make_own_mesh is None:
+            raise RuntimeError("this process has no proc mesh")
+        return self.make_own_mesh(self)
+
+    def address_of(self, proc: str, link: Link | None) -> str:
+        """Address of the agent by which a process can be reached from elsewhere."""
+        del link
+        return self.address if proc == self.id else self.routes.address_of(proc)
+
+    def undeliverable(self, target: str, why: str) -> None:
+        """A message could not be delivered: the sending actor is asked what to do."""
+        self.undelivered(target, why)
+
+    # the end
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of this process since it started."""
+        links = self.routes.all_links()
+        return {
+            "messages_sent": self.sent,
+            "messages_received": self.received,
+            "bytes_sent": sum(link.bytes_out for link in links) + self.routes.retired_bytes[0],
+            "bytes_received": sum(link.bytes_in for link in links) + self.routes.retired_bytes[1],
+            "bulk_bytes": self.bulk_sent,
+        }
+
+    def close(self) -> None:
+        """End all links and the I/O thread."""
+        if self.closed:
+            return
+        self.closed = True
+        self.reactor.call_soon(self.routes.close)
+        self.reactor.close()
+        if self._io is not threading.current_thread():
+            self._io.join(2.0)
+        self.routes.close()
+        if not self._io.is_alive():
+            self.reactor.dispose()
+        for collector in list(self.ports.values()):
+            if isinstance(collector, PortQueue):
+                collector.close("the context was shut down")
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: let go of what belongs to the parent."""
+        self.closed = True
+        self.routes.forget_after_fork()
+        try:
+            self.reactor.dispose()
+        except OSError:
+            return
+
+    _io: threading.Thread = threading.current_thread()
+
+
+def _ignore(_target: str, _why: str) -> None:
+    """Nobody wants to know of undelivered messages."""
+
+
+SETUP = "@setup"
+"""Name under which a process answers whether its bootstrap has ended."""
+
+
+def this_hostname() -> str:
+    """Name of this machine."""
+    return socket.gethostname()

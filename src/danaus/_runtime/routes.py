@@ -1,0 +1,244 @@
+"""Ways to other processes: direct links, and agents that pass frames on.
+
+The first message to a process opens a direct link: a connection to its host's agent, whose preface
+names the process, and which the agent hands over to it. The connection can be written to at once,
+whether the process has started yet or not. Beyond `direct_links_max` links, messages go through
+the agent. Sequence numbers keep their order whichever way they went.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from danaus import _config
+from danaus._net.link import Link
+from danaus._net.reactor import Reactor
+from danaus._wire import kinds
+from danaus._wire.frame import Frame
+
+__all__ = ["Routes"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_INQUIRIES = 200
+"""Times that the agent is asked about a process whose link has ended, before it counts as dead."""
+
+_INQUIRY_PAUSE = 0.005
+"""Seconds between them, at first; the agent hears of a death within milliseconds."""
+
+
+class Routes:
+    """Links of one process.
+
+    Args:
+        me: This process's id.
+        reactor: Drives the links.
+        on_frame: Called for each frame, on the driving thread.
+        on_dead: Called once with a process and the report of its end (None where unknown).
+        on_agent_lost: Called when the link to an agent has ended.
+    """
+
+    def __init__(
+        self,
+        me: str,
+        reactor: Reactor,
+        on_frame: Callable[[Link, Frame, list[int]], None],
+        on_dead: Callable[[str, dict[str, Any] | None], None],
+        on_agent_lost: Callable[[str, str], None],
+    ) -> None:
+        self.me = me
+        self.reactor = reactor
+        self.links: dict[str, Link] = {}
+        """Direct links by process."""
+        self.agents: dict[str, Link] = {}
+        """Links to agents by address."""
+        self.dead: dict[str, dict[str, Any] | None] = {}
+        """Processes that have ended, with the report."""
+        self._addresses: dict[str, str] = {}
+        self._extra: set[Link] = set()
+        self._on_frame = on_frame
+        self._on_dead = on_dead
+        self._on_agent_lost = on_agent_lost
+        self._lock = threading.Lock()
+        self._closed = False
+        self.retired_bytes = [0, 0]
+
+    def to(self, proc: str, address: str) -> Link | None:
+        """The link to send on to ``proc``, opened if need be; None when it is dead."""
+        link = self.links.get(proc)
+        if link is not None and not link.lost:
+            return link
+        if proc in self.dead:
+            return None
+        with self._lock:
+            link = self.links.get(proc)
+            if link is not None and not link.lost:
+                return link
+            if len(self.links) >= _config.get("direct_links_max"):
+                agent = self.agents.get(address)
+                if agent is not None:
+                    return agent
+            return self._dial(proc, address)
+
+    def _dial(self, proc: str, address: str) -> Link | None:
+        sock = connect(address, [kinds.DIAL, self.me, proc])
+        if sock is None:
+            self.bury(proc, None)
+            return None
+        link = Link(sock, self.reactor, self._on_frame, self._on_link_lost, proc)
+        self.links[proc] = link
+        self._addresses[proc] = address
+        return link
+
+    def agent(self, address: str) -> Link | None:
+        """The link to an agent, opened if need be; None when there is no agent there."""
+        link = self.agents.get(address)
+        if link is not None and not link.lost:
+            return link
+        with self._lock:
+            link = self.agents.get(address)
+            if link is not None and not link.lost:
+                return link
+            sock = connect(address, ["hello", self.me, os.getpid()])
+            if sock is None:
+                return None
+            return self._add_agent(address, sock)
+
+    def add_agent(self, address: str, sock: socket.socket) -> Link:
+        """Use a connection that an agent knows already: a proc's control link."""
+        with self._lock:
+            return self._add_agent(address, sock)
+
+    def _add_agent(self, address: str, sock: socket.socket) -> Link:
+        link = Link(sock, self.reactor, self._on_frame, self._on_agent_link_lost, address)
+        self.agents[address] = link
+        return link
+
+    def learn(self, proc: str, address: str) -> None:
+        """Remember where a process can be asked about that this one has not dialled."""
+        if address:
+            self._addresses.setdefault(proc, address)
+
+    def address_of(self, proc: str) -> str:
+        """Address of the agent of a process, empty where it is not known."""
+        return self._addresses.get(proc, "")
+
+    def adopt(self, fd: int, peer: str) -> None:
+        """A peer has dialled this process; the agent handed the connection over."""
+        link = Link(
+            socket.socket(fileno=fd), self.reactor, self._on_frame, self._on_link_lost, peer
+        )
+        with self._lock:
+            known = self.links.get(peer)
+            if known is None or known.lost:
+                self.links[peer] = link
+            else:
+                self._extra.add(link)  # both dialled at once: each reads from both
+
+    def _on_agent_link_lost(self, link: Link, why: str) -> None:
+        with self._lock:
+            if self.agents.get(link.peer) is link:
+                del self.agents[link.peer]
+        if not self._closed:
+            self._on_agent_lost(link.peer, why)
+
+    def _on_link_lost(self, link: Link, _why: str) -> None:
+        proc = link.peer
+        self.retired_bytes[0] += link.bytes_out
+        self.retired_bytes[1] += link.bytes_in
+        with self._lock:
+            self._extra.discard(link)
+            if self.links.get(proc) is link:
+                del self.links[proc]
+        if not self._closed and proc not in self.dead:
+            self._inquire(proc, _INQUIRIES)
+
+    def _inquire(self, proc: str, tries: int) -> None:
+        """Ask the agent what became of a process whose link has ended.
+
+        The link ends before the agent hears of the death, so it is asked again for a while. A
+        process that lives is dialled by this, and its link replaced.
+        """
+        if self._closed or proc in self.dead or proc in self.links:
+            return
+        address = self._addresses.get(proc)
+        if address is None:
+            return  # it dialled us; whoever waits for it has its address and dials
+        if tries == 0:
+            self.bury(proc, None)
+            return
+        sock = connect(address, [kinds.DIAL, self.me, proc])
+        if sock is None:
+            self.bury(proc, None)
+            return
+
+        def ended(link: Link, _why: str) -> None:
+            with self._lock:
+                if self.links.get(proc) is link:
+                    del self.links[proc]
+            pause = _INQUIRY_PAUSE if tries > _INQUIRIES // 2 else 0.05
+            self.reactor.call_later(pause, lambda: self._inquire(proc, tries - 1))
+
+        with self._lock:
+            self.links[proc] = Link(sock, self.reactor, self._on_frame, ended, proc)
+
+    def bury(self, proc: str, report: dict[str, Any] | None) -> None:
+        """``proc`` has ended: end its link, and tell who must know."""
+        if proc in self.dead:
+            return
+        self.dead[proc] = report
+        link = self.links.pop(proc, None)
+        if link is not None:
+            self.retired_bytes[0] += link.bytes_out
+            self.retired_bytes[1] += link.bytes_in
+            link.close()
+        self._addresses.pop(proc, None)
+        self._on_dead(proc, report)
+
+    def all_links(self) -> list[Link]:
+        """All links that are up."""
+        return [*self.links.values(), *self._extra, *self.agents.values()]
+
+    def flush(self, timeout: float) -> None:
+        """Wait until what is queued was written, at most ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        for link in self.all_links():
+            link.flush(max(0.0, deadline - time.monotonic()))
+
+    def close(self) -> None:
+        """End all links."""
+        self._closed = True
+        for link in self.all_links():
+            link.close()
+        self.links.clear()
+        self.agents.clear()
+
+    def forget_after_fork(self) -> None:
+        """In a forked child: let go of the parent's connections without a word on them."""
+        self._closed = True
+        for link in self.all_links():
+            try:
+                os.close(link.fileno())
+            except OSError:
+                continue
+
+
+def connect(address: str, wish: list[Any]) -> socket.socket | None:
+    """Connect to an agent and say what is wanted; None when nobody is there."""
+    body = _encode(wish)
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(address)
+        sock.sendall(kinds.PREFACE + struct.pack("<I", len(body)) + body)
+    except (ConnectionError, FileNotFoundError):
+        sock.close()
+        return None
+    return sock

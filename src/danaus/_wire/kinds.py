@@ -1,0 +1,88 @@
+"""Kinds of frames, and what their routing holds.
+
+Kinds below `FIRST_CONTROL` go from one process to another; routing[0] is the receiver's id, so
+that a host agent can pass them on without knowing more. The others are between a process and a
+host agent.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BULK_DONE",
+    "CALL",
+    "CAST",
+    "DIAL",
+    "FIRST_CONTROL",
+    "GATHERED",
+    "HANDOVER",
+    "HELLO",
+    "KEEP",
+    "LOG",
+    "LOG_OPTIONS",
+    "PREFACE",
+    "PROC_EXIT",
+    "PROC_UP",
+    "REFUSED",
+    "REPLY",
+    "SHUTDOWN",
+    "SPAWN_ACTOR",
+    "SPAWN_PROCS",
+    "STOP",
+    "STOP_ACTOR",
+    "STOP_PROCS",
+    "SUPERVISE",
+    "WATCH",
+    "WELCOME",
+]
+
+CALL = 1
+"""[to, actor, from, from actor, sequence, method, reply port or -1, rank, extent, chain]"""
+REPLY = 2
+"""[to, port, rank, status]: the answer to a call, or a message to a port"""
+SPAWN_ACTOR = 3
+"""[to, actor, from, from actor, sequence, description]"""
+STOP_ACTOR = 4
+"""[to, actor, from, from actor, sequence, reason, reply port]"""
+SUPERVISE = 5
+"""[to, owner actor, mesh, failure]"""
+BULK_DONE = 6
+"""[to, bytes]: so many bytes of shared memory were taken over"""
+
+FIRST_CONTROL = 16
+
+HELLO = 16
+"""[id, kind, pid, versions]: first frame of a client's or proc's link to an agent"""
+WELCOME = 17
+"""[host name, agent pid, versions]"""
+SPAWN_PROCS = 18
+"""[template, [proc, ...]]"""
+PROC_UP = 19
+"""[proc, pid]"""
+PROC_EXIT = 20
+"""[proc, exit]"""
+STOP_PROCS = 21
+"""[[proc, ...], reason, seconds until SIGTERM]"""
+STOP = 22
+"""[reason, seconds]: agent to proc: end"""
+HANDOVER = 23
+"""[from]: agent to process; the connection of a peer that dialled it accompanies the frame"""
+REFUSED = 24
+"""[proc, exit or None]: what was dialled is dead, or was never heard of"""
+SHUTDOWN = 25
+"""[]: end all procs and the agent"""
+LOG = 26
+"""[[proc, stream, flags, line], ...]"""
+LOG_OPTIONS = 27
+"""[stream to client?, [proc, ...] or None for all]"""
+WATCH = 28
+"""[proc]: tell me when it ends"""
+KEEP = 29
+"""[keep?]: the agent outlives its owner"""
+CAST = 30
+"""[kind, [[proc, routing], ...]]: hand the body to each of these procs, as a frame of that kind"""
+GATHERED = 31
+"""[[routing, part count], ...]: several replies in one frame"""
+
+DIAL = "dial"
+PREFACE = b"DAN1"
+"""First bytes of a connection to an agent, before the length and msgpack of what it wants."""
