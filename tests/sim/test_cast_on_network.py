@@ -90,7 +90,7 @@ class Agent:
                 event = g.Adopted(cast_id=message.cast_id, parent=source, depth=message.depth)
                 self.perform(self.gather.handle(event, now), now)
             case g.CloseGather():
-                event = g.GatherClosed(cast_id=message.cast_id)
+                event = g.GatherClosed(cast_id=message.cast_id, parent=source)
                 self.perform(self.gather.handle(event, now), now)
 
     def on_cast(
@@ -178,6 +178,7 @@ class World:
         self.complete: set[str] = set()
         self.agents = {ROOT: Agent(self, ROOT, [])}
         self.dead_ranks: set[int] = set()
+        self.cut_off: set[str] = set()
         count = 0
         for host in self.hosts:
             procs = [Proc(f"proc {rank}", rank) for rank in range(count, count + self.per_host())]
@@ -217,13 +218,38 @@ class World:
             self.dead_ranks.add(rank)
             self.agents[host].kill_proc(rank)
         elif what < 0.8 and alive:
-            other = self.random.choice([name for name in self.agents if name != host] or [ROOT])
+            other = self.random.choice([name for name in self.agents if name != host])
             if self.network.alive(other):
-                self.network.reset_link(host, other)
+                self.disturb_link(host, other)
         elif what < 0.9:
             group = self.random.sample(self.hosts, self.random.randint(0, len(self.hosts)))
             self.network.partition(group)
             self.network.at(self.network.now + self.random.random(), self.network.heal)
+
+    def disturb_link(self, host: str, other: str) -> None:
+        if self.random.random() < 0.7:
+            self.network.reset_link(host, other)
+            return
+        self.network.sever(host, other)
+        # Each takes the other for dead; whoever hears of it makes it true of the lower one.
+        lower = other if other in self.below(host) else host
+        self.dead_ranks.update(self.ranks[lower])
+        self.cut_off.add(lower)
+        fenced = self.network.now + 2.0 * self.random.random()
+        self.network.at(fenced, lambda: self.network.kill(lower))
+
+    def below(self, host: str) -> list[str]:
+        """The hosts below one in the tree."""
+        found: list[str] = []
+
+        def visit(relay: c.Relay) -> None:
+            if relay.host == host:
+                found.extend(relay.hosts()[1:])
+            for child in relay.children:
+                visit(child)
+
+        visit(c.plan_tree(self.hosts, self.fanout, root=ROOT))
+        return found
 
     def run(self, casts: int, troubles: int) -> None:
         with self.network.telling():
@@ -255,7 +281,7 @@ class World:
         assert agent.relay.statistics().in_flight == 0, f"{host} keeps casts for ever"
         gather = agent.gather.statistics()
         assert (gather.open, gather.kept) == (0, 0), f"{host} keeps replies for ever: {gather}"
-        for proc in agent.procs.values():
+        for proc in agent.procs.values() if host not in self.cut_off else ():
             assert proc.delivered == list(range(self.casts)), f"{proc.name}: {proc.delivered}"
 
 

@@ -10,8 +10,9 @@ sends to them again. What arrives twice at a host is answered, not delivered; wh
 at a proc nevertheless (a host that has forgotten an old cast) is dropped by the proc's `Inbox`.
 
 The driver's part: links deliver in order or report `ChildLost`; a host that cannot be reached is
-reported as `ChildLost` too, once per `Forward` to it; and for a cast that wants replies
-`GatherOpened` goes to the `GatherNode` before `CastArrived` goes to the relay, every time.
+reported as `ChildLost` too, once per `Forward` to it; a host that is taken for dead is made dead
+(the owner of its agent fences it), so that all come to see the same; and for a cast that wants
+replies `GatherOpened` goes to the `GatherNode` before `CastArrived` to the relay, every time.
 """
 
 from __future__ import annotations
