@@ -51,13 +51,15 @@ class Handler(Protocol):
 class Waiter:
     """Where a thread waits until another, or its own driving of the loop, wakes it."""
 
-    __slots__ = ("_lock", "_reactor", "driver", "ready")
+    __slots__ = ("_lock", "_reactor", "driver", "may_drive", "ready")
 
     def __init__(self, reactor: Reactor | None) -> None:
         self._reactor = reactor
         self._lock = threading.Lock()
         self._lock.acquire()
         self.ready = False
+        self.may_drive = get_ident() != _MAIN
+        """Whether the thread that waits may drive the loop; it is the one that made the waiter."""
         self.driver = 0
         """Identity of the thread that drives the loop for this waiter; 0 while none does."""
 
@@ -86,7 +88,7 @@ class Waiter:
         reactor = self._reactor
         if reactor is None:
             return self.block(timeout)
-        if get_ident() != _MAIN and reactor.may_drive():
+        if self.may_drive and reactor.may_drive():
             deadline = None if timeout is None else time.monotonic() + timeout
             if reactor.drive(self, deadline):
                 return True
@@ -255,7 +257,7 @@ class Reactor:
                 self.interrupt()
         elif waiter in self._asides:
             self._asides.discard(waiter)
-            self._served = True
+            self._served = self._served or waiter.may_drive
 
     def _open_gate(self) -> None:
         self._parked = False

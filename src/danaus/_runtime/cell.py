@@ -128,6 +128,7 @@ class ActorCell:
             self._idle = False
 
     def _main(self) -> None:
+        self._waiter.may_drive = True
         try:
             first = self.take()
             while not isinstance(first, Construct):
