@@ -134,7 +134,9 @@ def test_people_are_told_the_same_in_plain_lines_off_a_terminal():
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     assert "\r" not in done.stdout
-    assert re.search(r"^ +killed +trainer 2 on .* died of SIGKILL in step 20;", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^ +killed +trainer 2 on .* died of SIGKILL in step 20;", done.stdout, re.MULTILINE
+    )
     assert re.search(r"^ +left +nothing: its \d+ processes, ", done.stdout, re.MULTILINE)
     assert len(re.findall(r"^ *\d+/40 steps ", done.stdout, re.MULTILINE)) == 10
 

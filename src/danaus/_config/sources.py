@@ -5,7 +5,6 @@ An error names the file or the variable that is wrong.
 """
 
 # pathlib costs an import of several milliseconds in every process: paths are text here.
-# ruff: noqa: PTH111, PTH118, PTH123
 
 from __future__ import annotations
 

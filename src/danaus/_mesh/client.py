@@ -114,8 +114,10 @@ def _end_main_thread(code: int) -> None:
     if main.ident is None or not main.is_alive():
         return
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(main.ident), ctypes.py_object(type("Exit", (SystemExit,), {
-            "__init__": lambda self: SystemExit.__init__(self, code)}))
+        ctypes.c_ulong(main.ident),
+        ctypes.py_object(
+            type("Exit", (SystemExit,), {"__init__": lambda self: SystemExit.__init__(self, code)})
+        ),
     )
     # A main thread that blocks in the kernel must come out of it: SIGINT does that, and its
     # handler stays whose it is.

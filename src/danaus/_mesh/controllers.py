@@ -13,7 +13,10 @@ TActor = TypeVar("TActor", bound=Actor)
 
 
 def get_or_spawn_controller(
-    name: str, Class: type[TActor], *args: Any, **kwargs: Any  # noqa: N803
+    name: str,
+    Class: type[TActor],
+    *args: Any,
+    **kwargs: Any,  # noqa: N803
 ) -> Future[TActor]:
     """The controller of that name; made in the client's process when it does not exist.
 

@@ -89,7 +89,14 @@ class Endpoint:
             step = [me.id, me_now.uid, handled.method, call.port, me_now.name]
             chain = [*(handled.chain or ()), step]
         me.cast(
-            caller, mesh._uid, targets, self._method, call.port, mesh._encoded_extent(), parts, chain
+            caller,
+            mesh._uid,
+            targets,
+            self._method,
+            call.port,
+            mesh._encoded_extent(),
+            parts,
+            chain,
         )
 
     def call(self, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -315,8 +322,9 @@ class Accumulator(Generic[A, R]):
         """Call all; a future of the fold, which starts at the identity."""
         stream = list(self._endpoint.stream(*args, **kwargs))
         first = stream[0] if stream else None
-        result = new_future(first._reactor if first is not None else None,
-                            first.call if first is not None else None)
+        result = new_future(
+            first._reactor if first is not None else None, first.call if first is not None else None
+        )
         left = len(stream)
 
         def fold() -> A:

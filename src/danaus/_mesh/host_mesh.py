@@ -125,12 +125,10 @@ class HostMesh(MeshTrait):
     def spawn_procs(
         self,
         per_host: Mapping[str, int] | None = None,
-        bootstrap: Callable[[], None | Awaitable[None]] | None = None,
+        bootstrap: Callable[[], Awaitable[None] | None] | None = None,
         name: str | None = None,
         proc_bind: Sequence[Mapping[str, str]] | None = None,
-        bootstrap_command: (
-            BootstrapCommand | Callable[[Point], BootstrapCommand] | None
-        ) = None,
+        bootstrap_command: (BootstrapCommand | Callable[[Point], BootstrapCommand] | None) = None,
         *,
         env: Mapping[str, str | None] | Callable[[Point], Mapping[str, str | None]] | None = None,
         preload: Sequence[str] = (),
@@ -173,8 +171,16 @@ class HostMesh(MeshTrait):
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
         spawner = _Spawner(
-            self, name or "procs", hosts, per, shape, bootstrap, proc_bind, bootstrap_command,
-            env, preload,
+            self,
+            name or "procs",
+            hosts,
+            per,
+            shape,
+            bootstrap,
+            proc_bind,
+            bootstrap_command,
+            env,
+            preload,
         )
         mesh = spawner.spawn()
         self._spawned.append(mesh)
@@ -185,8 +191,9 @@ class HostMesh(MeshTrait):
         """The same hosts, whose procs use another interpreter."""
         if not os.path.exists(path):
             raise ValueError(f"there is no interpreter at {path}")
-        made = HostMesh(self._hosts, self._shape_now, owned=self._owned, python=path,
-                        processes=self._processes)
+        made = HostMesh(
+            self._hosts, self._shape_now, owned=self._owned, python=path, processes=self._processes
+        )
         made._spawned = self._spawned
         return made
 
@@ -231,8 +238,9 @@ class HostMesh(MeshTrait):
         def end() -> None:
             import threading
 
-            threading.Thread(target=self._end, args=(me, done), name="danaus-shutdown",
-                             daemon=True).start()
+            threading.Thread(
+                target=self._end, args=(me, done), name="danaus-shutdown", daemon=True
+            ).start()
 
         stopped.add_callback(end)
         return done
@@ -449,9 +457,7 @@ def local_host(me: Runtime) -> Host:
             if not me.address:
                 me.address = process.address
             if me.routes.agent(process.address) is None:
-                raise RuntimeError(
-                    f"the agent of this host did not start: {process.last_words()}"
-                )
+                raise RuntimeError(f"the agent of this host did not start: {process.last_words()}")
         return (me.host, me.local.address)
 
 

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
     from danaus._runtime.router import Runtime, Target
 
-__all__ = ["ProcMesh", "own_mesh", "register_proc_mesh_spawn_callback",
-           "unregister_proc_mesh_spawn_callback"]
+__all__ = [
+    "ProcMesh",
+    "own_mesh",
+    "register_proc_mesh_spawn_callback",
+    "unregister_proc_mesh_spawn_callback",
+]
 
 TActor = TypeVar("TActor", bound=Actor)
 
@@ -46,7 +50,7 @@ def unregister_proc_mesh_spawn_callback(callback: Callable[[ProcMesh], None]) ->
 
 def announce(mesh: ProcMesh) -> None:
     """Tell those who registered of a new proc mesh."""
-    for callback in list(_spawn_callbacks):
+    for callback in _spawn_callbacks:
         callback(mesh)
 
 
@@ -151,15 +155,18 @@ class ProcMesh(MeshTrait):
             uid, name, caller.actor_instance.uid, procs, class_name=Class.__name__, on=self._uid
         )
         owned.table = table
-        owned.birth = parts, {
-            "name": name,
-            "labels": list(shape.labels),
-            "sizes": list(shape.ndslice.sizes),
-            "owner": me.id,
-            "owner_actor": caller.actor_instance.uid,
-            "owner_address": me.address,
-            "path": repr(caller.actor_instance),
-        }
+        owned.birth = (
+            parts,
+            {
+                "name": name,
+                "labels": list(shape.labels),
+                "sizes": list(shape.ndslice.sizes),
+                "owner": me.id,
+                "owner_actor": caller.actor_instance.uid,
+                "owner_address": me.address,
+                "path": repr(caller.actor_instance),
+            },
+        )
         me.faults.own(owned, base)
         for rank, (proc, address) in enumerate(procs):
             self._start(me, owned, rank, proc, address)

@@ -43,9 +43,7 @@ def _ask(
 ) -> Future[Any]:
     caller: Context = context()
     me = caller.actor_instance._runtime
-    collector = ManyReplies(
-        me.reactor, [(proc, rank) for proc, _, rank in targets], call, assemble
-    )
+    collector = ManyReplies(me.reactor, [(proc, rank) for proc, _, rank in targets], call, assemble)
     failure = me.faults.check(call.actor, base_ranks)
     if failure is not None:
         collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))

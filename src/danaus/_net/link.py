@@ -114,9 +114,7 @@ def take_parts(frame: Frame, fd: int) -> list[Part]:
         if os.fstat(fd).st_size < offsets[-1] + lengths[-1]:
             raise FrameError("the shared memory is smaller than the frame says")
         total = offsets[-1] + lengths[-1]
-        memory = mmap.mmap(
-            fd, total, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
-        )
+        memory = mmap.mmap(fd, total, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     finally:
         os.close(fd)
     view = memoryview(memory)

@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-from danaus import _config
 from danaus._net.link import Link, SharedPayload
 from danaus._net.reactor import Reactor
 from danaus._proc import packet
@@ -101,8 +100,9 @@ class Agent:
     def on_hello(self, sock: socket.socket, pid: int, hello: list[Any]) -> None:
         """A client has introduced itself."""
         name = hello[1]
-        link = Link(sock, self.reactor, self._on_client_frame, self._on_client_lost, name,
-                    may_wait=False)
+        link = Link(
+            sock, self.reactor, self._on_client_frame, self._on_client_lost, name, may_wait=False
+        )
         client = Client(name, link, pid)
         old = self.clients.get(name)
         if old is not None:

@@ -94,9 +94,16 @@ def start_host(
         listener.listen(_BACKLOG)
         environment = {**os.environ, **(env or {}), "_DANAUS_PATH": import_path()}
         with open(errors, "wb") as error_file:
-            process = subprocess.Popen(  # noqa: S603  # our own interpreter
-                [python or sys.executable, "-c", _START, str(listener.fileno()), address, name,
-                 owner],
+            process = subprocess.Popen(  # our own interpreter
+                [
+                    python or sys.executable,
+                    "-c",
+                    _START,
+                    str(listener.fileno()),
+                    address,
+                    name,
+                    owner,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=error_file,

@@ -60,8 +60,7 @@ def needs_exec(spec: dict[str, Any]) -> bool:
         return True  # another virtual environment of the same interpreter
     env: dict[str, str | None] = spec.get("env") or {}
     return any(
-        name.startswith(_AT_START) and os.environ.get(name) != value
-        for name, value in env.items()
+        name.startswith(_AT_START) and os.environ.get(name) != value for name, value in env.items()
     )
 
 

@@ -97,5 +97,3 @@ class ProcRecord:
         report = self.ended(126 << 8, oom=False)
         report["text"] = f"could not be started: {why}"
         return report
-
-

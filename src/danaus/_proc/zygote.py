@@ -22,7 +22,6 @@ import os
 import select
 import signal
 import socket
-
 from typing import Any
 
 from danaus._proc import packet
@@ -171,7 +170,11 @@ class Zygote:
         """Kill what a dead proc started in sessions of its own."""
         mark = f"{PROC_MARK}={name}".encode()
         for child in children_of(os.getpid()):
-            if child not in self._pids and child not in self._branches and _belongs(child, mark, pid):
+            if (
+                child not in self._pids
+                and child not in self._branches
+                and _belongs(child, mark, pid)
+            ):
                 _kill_tree(child)
 
     def _end(self) -> None:
@@ -208,5 +211,3 @@ def _kill_tree(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-

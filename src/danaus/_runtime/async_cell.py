@@ -165,7 +165,12 @@ class AsyncDriver:
         task.add_done_callback(self._tasks.discard)
 
     async def _concurrent(
-        self, call: Call, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any], explicit: bool  # noqa: FBT001
+        self,
+        call: Call,
+        method: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        explicit: bool,  # noqa: FBT001
     ) -> None:
         cell = self._cell
         name = f"{cell.birth.name}.{call.method}"

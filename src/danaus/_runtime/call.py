@@ -56,14 +56,30 @@ class Call:
     """A call of an endpoint."""
 
     __slots__ = (
-        "actor", "chain", "extent", "link", "method", "port", "rank", "source", "source_actor",
+        "actor",
+        "chain",
+        "extent",
+        "link",
+        "method",
+        "port",
+        "rank",
+        "source",
+        "source_actor",
         "take",
     )
 
     def __init__(self, routing: list[Any], take: Any, link: Link | None) -> None:
         (
-            _, self.actor, self.source, self.source_actor, _, self.method, self.port, self.rank,
-            self.extent, self.chain,
+            _,
+            self.actor,
+            self.source,
+            self.source_actor,
+            _,
+            self.method,
+            self.port,
+            self.rank,
+            self.extent,
+            self.chain,
         ) = routing
         self.take = take
         self.link = link
@@ -86,9 +102,7 @@ class Stop:
 
     __slots__ = ("link", "port", "rank", "reason", "source")
 
-    def __init__(
-        self, reason: str, source: str, port: int, rank: int, link: Link | None
-    ) -> None:
+    def __init__(self, reason: str, source: str, port: int, rank: int, link: Link | None) -> None:
         self.reason = reason
         self.source = source
         self.port = port

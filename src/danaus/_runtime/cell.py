@@ -290,7 +290,9 @@ class ActorCell:
 
     def broke(self, call: Call, error: BaseException) -> None:
         """An endpoint raised what is no ordinary exception: the actor cannot go on."""
-        self.die(f"Actor call {self.birth.name}.{call.method} failed with BaseException", error, call)
+        self.die(
+            f"Actor call {self.birth.name}.{call.method} failed with BaseException", error, call
+        )
 
     # failure and stop
 

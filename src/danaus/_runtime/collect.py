@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from danaus._net.reactor import Reactor
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.outcome import FAILED, RAISED, VALUE, open_error
+from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire.codec import Parts, loads
 from danaus.errors import MeshFailure, SupervisionError
 
@@ -179,7 +179,14 @@ class PortQueue:
     """The port of a channel: messages in order, futures for those who wait for more."""
 
     __slots__ = (
-        "_closed", "_items", "_lock", "_once", "_reactor", "_waiting", "call", "targets",
+        "_closed",
+        "_items",
+        "_lock",
+        "_once",
+        "_reactor",
+        "_waiting",
+        "call",
+        "targets",
     )
 
     def __init__(self, reactor: Reactor | None, *, once: bool) -> None:

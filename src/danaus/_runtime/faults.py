@@ -80,8 +80,9 @@ class Faults:
             dead = self._runtime.routes.dead
             for rank, (proc, _) in enumerate(mesh.targets):
                 if proc in dead:
-                    self._rank_failed(mesh, rank, self.describe(proc, mesh.name, rank,
-                                                                mesh.class_name), proc)
+                    self._rank_failed(
+                        mesh, rank, self.describe(proc, mesh.name, rank, mesh.class_name), proc
+                    )
 
     def actor_started(self, cell: ActorCell) -> None:
         """An actor lives here from now on; its owner's death is its end."""
@@ -106,9 +107,7 @@ class Faults:
 
     # deaths
 
-    def describe(
-        self, proc: str, mesh_name: str, rank: int, class_name: str = ""
-    ) -> MeshFailure:
+    def describe(self, proc: str, mesh_name: str, rank: int, class_name: str = "") -> MeshFailure:
         """The failure of a rank whose process has ended."""
         report = self._runtime.routes.dead.get(proc) or {}
         text = report.get("text") or "is gone: the link to it ended, and its host does not answer"
@@ -149,7 +148,11 @@ class Faults:
                 cell.post(Stop(f"its owner, process {proc}, is gone", runtime.id, -1, 0, None))
 
     def for_call(
-        self, proc: str, call: OutgoingCall, rank: int, expected: bool  # noqa: FBT001
+        self,
+        proc: str,
+        call: OutgoingCall,
+        rank: int,
+        expected: bool,  # noqa: FBT001
     ) -> MeshFailure:
         """The failure that a call to a rank in a dead process gets."""
         known = self.failed.get(call.actor, {})
@@ -172,7 +175,9 @@ class Faults:
                 for own_rank in above.ranks_of(mesh.targets[rank][0]):
                     self.failed.setdefault(above.uid, {}).setdefault(
                         own_rank,
-                        self.describe(mesh.targets[rank][0], above.name, own_rank, above.class_name),
+                        self.describe(
+                            mesh.targets[rank][0], above.name, own_rank, above.class_name
+                        ),
                     )
         self._handle(Failed(node=mesh.uid, rank=rank, report=failure, cause=cause))
 

@@ -15,7 +15,15 @@ from typing import Any
 from danaus._wire.codec import Parts, dumps, loads
 from danaus.errors import MeshFailure, SupervisionError, actor_error, shorten
 
-__all__ = ["FAILED", "RAISED", "VALUE", "close_error", "close_failure", "format_remote", "open_error"]
+__all__ = [
+    "FAILED",
+    "RAISED",
+    "VALUE",
+    "close_error",
+    "close_failure",
+    "format_remote",
+    "open_error",
+]
 
 VALUE = 0
 """The parts are the pickled value."""

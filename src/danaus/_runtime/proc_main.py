@@ -36,7 +36,7 @@ def run_proc(launch: Launch) -> None:
     runtime = Runtime(spec["id"], spec["host"])
     runtime.address = spec["agent"]
     runtime.spec = spec
-    import danaus._mesh.proc_mesh as proc_mesh  # the layer above; the entry point joins them
+    from danaus._mesh import proc_mesh  # the layer above; the entry point joins them
 
     runtime.make_own_mesh = proc_mesh.own_mesh
     runtime.control.on_stop = lambda reason, seconds: _begin_stop(runtime, reason, seconds)

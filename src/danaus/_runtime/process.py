@@ -53,8 +53,9 @@ def install(made: Runtime) -> None:
     _runtime = made
     if not _registered:
         _registered = True
-        os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
-                            after_in_child=_after_fork)
+        os.register_at_fork(
+            before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork
+        )
 
 
 def uninstall() -> None:

@@ -219,8 +219,10 @@ class Runtime:
                 (proc, actor, self.id, source_actor, seq, method, port, rank, extent, chain)
             )
             groups.setdefault(address, []).append((proc, routing))
-        whole = payload if payload is not None else SharedPayload(
-            [len(part) for part in parts], list(parts), -1, 0
+        whole = (
+            payload
+            if payload is not None
+            else SharedPayload([len(part) for part in parts], list(parts), -1, 0)
         )
         for address, entries in groups.items():
             link = self.routes.agent(address)
@@ -266,8 +268,14 @@ class Runtime:
         return Context(Instance(self, actor, name=actor, class_name="", rank=Point(0, _SINGLE)))
 
     def send_to_actor(
-        self, context: Context, kind: int, proc: str, address: str, actor: str,
-        rest: Sequence[Any], parts: Parts,
+        self,
+        context: Context,
+        kind: int,
+        proc: str,
+        address: str,
+        actor: str,
+        rest: Sequence[Any],
+        parts: Parts,
     ) -> bool:
         """Send a spawn or a stop, in order with the calls to that actor."""
         source_actor = context.actor_instance.uid
@@ -283,11 +291,18 @@ class Runtime:
     def reply(self, call: Any, status: int, parts: Parts) -> None:
         """Answer a call, on the link that it came by."""
         if call.port >= 0:
-            self.send_to_port(call.source, call.port, getattr(call, "rank", 0), status, parts, "",
-                              call.link)
+            self.send_to_port(
+                call.source, call.port, getattr(call, "rank", 0), status, parts, "", call.link
+            )
 
     def send_to_port(
-        self, proc: str, port: int, rank: int, status: int, parts: Parts, address: str,
+        self,
+        proc: str,
+        port: int,
+        rank: int,
+        status: int,
+        parts: Parts,
+        address: str,
         link: Link | None = None,
     ) -> bool:
         """Send a message to a port of any process. False: the process is dead."""
@@ -380,7 +395,10 @@ class Runtime:
     def _give_up(self, uid: str) -> None:
         for link, kind, routing, take in self._early.pop(uid, []):
             failure = MeshFailure(
-                uid, [0], "no such actor was spawned in this process", host=self.host,
+                uid,
+                [0],
+                "no such actor was spawned in this process",
+                host=self.host,
                 pid=os.getpid(),
             )
             if kind == kinds.CALL:
@@ -439,9 +457,15 @@ class Runtime:
         rank = Point(birth.rank, Extent(birth.labels, birth.sizes))
         cls = cell.cls
         where = repr(dict(rank)) if birth.labels else "{}"
-        place = "{" + ", ".join(
-            f"'{k}': {rank[k]}/{n}" for k, n in zip(birth.labels, birth.sizes, strict=True)
-        ) + "}" if where else ""
+        place = (
+            "{"
+            + ", ".join(
+                f"'{k}': {rank[k]}/{n}" for k, n in zip(birth.labels, birth.sizes, strict=True)
+            )
+            + "}"
+            if where
+            else ""
+        )
         return Instance(
             self,
             cell.uid,
@@ -479,8 +503,12 @@ class Runtime:
     def stopped_failure(self, cell: ActorCell, reason: str) -> MeshFailure:
         """What callers of a stopped actor are told."""
         return MeshFailure(
-            cell.birth.name, [cell.birth.rank], f"the actor was stopped: {reason}",
-            actor_class=cell.cls.__name__, host=self.host, pid=os.getpid(),
+            cell.birth.name,
+            [cell.birth.rank],
+            f"the actor was stopped: {reason}",
+            actor_class=cell.cls.__name__,
+            host=self.host,
+            pid=os.getpid(),
         )
 
     def failure_of_actor(

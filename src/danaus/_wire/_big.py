@@ -137,7 +137,5 @@ def _drain(view: memoryview, target: int) -> None:
             first = -(-(source + done) // mmap.PAGESIZE) * mmap.PAGESIZE
             last = (source + done + count) // mmap.PAGESIZE * mmap.PAGESIZE
             if last > first:
-                libc.madvise(
-                    ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED
-                )
+                libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
         done += count

@@ -20,7 +20,16 @@ from typing import Any
 from danaus._wire._big import lift, set_threshold, threshold
 from danaus.errors import SerializationError
 
-__all__ = ["Parts", "copy_parts", "dumps", "dumps_call", "loads", "parts_size", "set_threshold", "threshold"]
+__all__ = [
+    "Parts",
+    "copy_parts",
+    "dumps",
+    "dumps_call",
+    "loads",
+    "parts_size",
+    "set_threshold",
+    "threshold",
+]
 
 Part = bytes | bytearray | memoryview
 Parts = Sequence[Part]

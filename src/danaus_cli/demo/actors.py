@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from danaus.actor import Actor, Future, context, endpoint, statistics
-
 from danaus_cli.demo.corpus import (
     SYMBOLS,
     Corpus,

@@ -13,6 +13,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from danaus.job import ProcessJob
+
 import danaus.actor
 from danaus.actor import (
     Accumulator,
@@ -21,8 +23,6 @@ from danaus.actor import (
     shutdown_context,
     statistics,
 )
-from danaus.job import ProcessJob
-
 from danaus_cli.demo.actors import Loader, Place, Trainer, model_size
 from danaus_cli.demo.model import Gradient
 from danaus_cli.demo.outcome import Death, Member, Outcome, Traffic
