@@ -14,6 +14,8 @@ from danaus._core.gather import GatherNode
 from danaus._core.inbox import Inbox
 from danaus.testing.network import Arrived, Faults, LinkReset, PeerLost, SimEvent, SimNetwork, Woken
 
+pytestmark = pytest.mark.timeout(240)
+
 ROOT = "root"
 
 

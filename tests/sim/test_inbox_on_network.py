@@ -10,6 +10,8 @@ import pytest
 from danaus._core.inbox import Inbox, Sequencer
 from danaus.testing.network import Arrived, Faults, SimEvent, SimNetwork
 
+pytestmark = pytest.mark.timeout(240)
+
 
 class World:
     """Senders that repeat everything until it has arrived, as relays do when they are adopted."""

@@ -12,6 +12,8 @@ from danaus._core import session_events as s
 from danaus._core.session import Session
 from danaus.testing.network import Arrived, Faults, SimEvent, SimNetwork, Woken
 
+pytestmark = pytest.mark.timeout(240)
+
 LIMITS = s.SessionLimits(
     max_frames=20, max_bytes=500, ack_frames=4, ack_bytes=100, hello_within=1.0, resume_within=20.0
 )
