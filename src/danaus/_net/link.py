@@ -43,12 +43,20 @@ Part = bytes | bytearray | memoryview
 _READ = 256 * 1024
 """Bytes taken from the socket at a time."""
 
+_BATCH = 256
+"""Buffers of queued frames that are written together; the kernel takes 1024 at a time."""
+
+_MAX_BUFFERS = 1000
+"""Buffers in one write; the kernel's limit is 1024."""
+
 _ANCILLARY = socket.CMSG_SPACE(64 * 4)
 """Room for as many descriptors as one read can bring (several small frames, one each)."""
 
 _IN = select.EPOLLIN
 _OUT = select.EPOLLOUT
-_NONBLOCK = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_NONBLOCK = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_CLOEXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+_TRUNCATED = int(socket.MSG_CTRUNC)  # plain ints: an enum's `&` costs as much as a small message
 
 
 class SharedPayload:
@@ -258,6 +266,8 @@ class Link:
             return self._sock.sendmsg(buffers, ancillary, _NONBLOCK)
         if len(buffers) == 1:
             return self._sock.send(buffers[0], _NONBLOCK)
+        if len(buffers) > _MAX_BUFFERS:
+            buffers = buffers[:_MAX_BUFFERS]
         return self._sock.sendmsg(buffers, (), _NONBLOCK)
 
     def _enqueue(self, buffers: Sequence[Part], fds: list[int]) -> None:
@@ -299,16 +309,17 @@ class Link:
     def _drain(self) -> None:
         with self._lock:
             while self._queue:
-                buffers, fds = self._queue[0]
+                buffers, fds = self._take_batch()
                 try:
                     sent = self._write(buffers, fds)
-                except BlockingIOError:
+                except OSError as error:
+                    self._queue.appendleft((buffers, fds))
+                    if not isinstance(error, BlockingIOError):
+                        # The read side reports the end; until then there is nothing to write.
+                        self._reactor.modify(self._fd, _IN)
                     return
-                except OSError:
-                    return  # the read side reports the end
                 for fd in fds:
                     os.close(fd)
-                self._queue.popleft()
                 self._queued -= sent
                 rest = _after(buffers, sent)
                 if rest:
@@ -317,6 +328,18 @@ class Link:
             self._reactor.modify(self._fd, _IN)
             if self._drained is not None:
                 self._drained.notify_all()
+
+    def _take_batch(self) -> tuple[list[Part], list[int]]:
+        """Take frames off the queue that can be written together."""
+        buffers, fds = self._queue.popleft()
+        batch = list(buffers)
+        while not fds and self._queue and len(batch) < _BATCH:
+            following, their_fds = self._queue[0]
+            if their_fds:
+                break
+            batch.extend(following)
+            self._queue.popleft()
+        return batch, fds
 
     # receiving
 
@@ -330,7 +353,7 @@ class Link:
     def _read(self) -> None:
         try:
             count, ancillary, flags, _ = self._sock.recvmsg_into(
-                [self._buffer], _ANCILLARY, socket.MSG_CMSG_CLOEXEC
+                [self._buffer], _ANCILLARY, _CLOEXEC
             )
         except (BlockingIOError, InterruptedError):
             return
@@ -339,7 +362,7 @@ class Link:
             return
         if ancillary:
             self._take_descriptors(ancillary)
-        if flags & socket.MSG_CTRUNC:
+        if flags & _TRUNCATED:
             self._end(
                 "no file descriptor was left for what the peer sent; raise the limit (ulimit -n)"
             )

@@ -13,10 +13,15 @@ waits longer than a tick for a driver.
 
 Where several threads wait, a leaving driver wakes the I/O thread at once: the others' messages
 must not wait for a tick.
+
+Signals: an exception that a signal handler raises must not cut a message in two. Handlers run on
+the main thread only. While that drives, Ctrl-C is held back until the message at hand is done
+(microseconds); and it does not drive at all where the program has handlers of its own.
 """
 
 from __future__ import annotations
 
+import _signal  # without the wrapper's conversions, which cost three times the call
 import os
 import select
 import threading
@@ -37,7 +42,25 @@ _BATCH = 256
 """Events taken from the kernel at a time."""
 
 _MAIN = threading.main_thread().ident
-"""The main thread never drives: a signal handler that raises would cut a message in two."""
+
+_INTERRUPT = _signal.SIGINT
+_OTHERS = tuple(
+    getattr(_signal, name)
+    for name in ("SIGALRM", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGVTALRM")
+    if hasattr(_signal, name)
+)
+_getsignal = _signal.getsignal
+_PASSIVE = (None, int(_signal.SIG_DFL), int(_signal.SIG_IGN))
+
+
+def _main_may_drive() -> bool:
+    """True when no signal handler but Python's own for Ctrl-C can run on the main thread."""
+    if _getsignal(_INTERRUPT) is not _signal.default_int_handler:
+        return False
+    for number in _OTHERS:  # noqa: SIM110  # half the cost of all() over a generator
+        if _getsignal(number) not in _PASSIVE:
+            return False
+    return True
 
 
 class Handler(Protocol):
@@ -51,15 +74,16 @@ class Handler(Protocol):
 class Waiter:
     """Where a thread waits until another, or its own driving of the loop, wakes it."""
 
-    __slots__ = ("_lock", "_reactor", "driver", "may_drive", "ready")
+    __slots__ = ("_lock", "_reactor", "driver", "is_main", "may_drive", "ready")
 
     def __init__(self, reactor: Reactor | None) -> None:
         self._reactor = reactor
         self._lock = threading.Lock()
         self._lock.acquire()
         self.ready = False
-        self.may_drive = get_ident() != _MAIN
-        """Whether the thread that waits may drive the loop; it is the one that made the waiter."""
+        self.is_main = get_ident() == _MAIN
+        """Whether the main thread waits; it is the thread that made the waiter."""
+        self.may_drive = not self.is_main or _main_may_drive()
         self.driver = 0
         """Identity of the thread that drives the loop for this waiter; 0 while none does."""
 
@@ -90,7 +114,8 @@ class Waiter:
             return self.block(timeout)
         if self.may_drive and reactor.may_drive():
             deadline = None if timeout is None else time.monotonic() + timeout
-            if reactor.drive(self, deadline):
+            drive = reactor.drive_as_main if self.is_main else reactor.drive
+            if drive(self, deadline):
                 return True
             if timeout is not None and deadline is not None:
                 timeout = max(0.0, deadline - time.monotonic())
@@ -121,6 +146,8 @@ class Reactor:
         """Waiters whose threads wait without driving, and that nobody has woken yet."""
         self._served = False
         """True when the driving I/O thread has woken one of them."""
+        self._interrupted = False
+        """True when Ctrl-C came while the main thread drove."""
         self._closed = False
         self._calls: list[Callable[[], None]] = []
         self._timers: list[tuple[float, Callable[[], None]]] = []
@@ -222,7 +249,7 @@ class Reactor:
         me = self._driver = waiter.driver = get_ident()
         self._turns += 1
         try:
-            while not waiter.ready:
+            while not (waiter.ready or self._interrupted):
                 if deadline is None:
                     self._step(-1)
                 else:
@@ -239,6 +266,21 @@ class Reactor:
             if self._parked or self._asides:
                 self._open_gate()
         return waiter.ready
+
+    def drive_as_main(self, waiter: Waiter, deadline: float | None) -> bool:
+        """`drive`, on the main thread: Ctrl-C takes effect between messages."""
+        _signal.signal(_INTERRUPT, self._hold_interrupt)
+        try:
+            return self.drive(waiter, deadline)
+        finally:
+            _signal.signal(_INTERRUPT, _signal.default_int_handler)
+            if self._interrupted:
+                self._interrupted = False
+                raise KeyboardInterrupt
+
+    def _hold_interrupt(self, _number: int, _frame: object) -> None:
+        self._interrupted = True
+        self.interrupt()
 
     def wait_aside(self, waiter: Waiter, timeout: float | None) -> bool:
         """Wait while another thread drives."""

@@ -35,6 +35,9 @@ Part = bytes | bytearray | memoryview
 Parts = Sequence[Part]
 
 _EMPTY_CALL_PARTS: list[Part] = [pickle.dumps(((), {}), 5)]
+_SCALARS = frozenset((int, float, bool, type(None)))
+"""Types that need none of the care below."""
+
 _NONE_PARTS: list[Part] = [pickle.dumps(None, 5)]
 
 Reducer = Callable[[Any], Any]
@@ -49,6 +52,8 @@ def dumps(value: Any) -> list[Part]:
     """
     if value is None:
         return _NONE_PARTS
+    if type(value) in _SCALARS:
+        return [pickle.dumps(value, 5)]
     buffers: list[Part] = []
     try:
         return _dumps(lift(value), buffers)
@@ -63,8 +68,14 @@ def dumps(value: Any) -> list[Part]:
 
 def dumps_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Part]:
     """`dumps` of the arguments of a call."""
-    if not args and not kwargs:
-        return _EMPTY_CALL_PARTS
+    if not kwargs:
+        if not args:
+            return _EMPTY_CALL_PARTS
+        for value in args:
+            if type(value) not in _SCALARS:
+                break
+        else:
+            return [pickle.dumps((args, kwargs), 5)]
     return dumps((args, kwargs))
 
 

@@ -52,6 +52,7 @@ _head = Struct("<BBHI")
 _length = Struct("<Q")
 _small = Struct("<BBHIQ")
 _HEAD = _head.size
+_SMALL = _small.size
 
 Part = bytes | bytearray | memoryview
 
@@ -141,8 +142,8 @@ class FrameDecoder:
             self._have = 0
         frames: list[Frame] = []
         view = memoryview(data)
-        position = 0
         size = len(view)
+        position = self._small_ones(view, size, frames)
         while size - position >= _HEAD:
             end = self._one(view, position, size, frames)
             if end < 0:
@@ -154,6 +155,25 @@ class FrameDecoder:
             if self._have < _HEAD:
                 self._wanted = _HEAD
         return frames
+
+    def _small_ones(self, view: memoryview, size: int, frames: list[Frame]) -> int:
+        """Append the frames of one part at the start of ``view``; return where they end.
+
+        The same as `_one`, unrolled for the common case: tests hold the two against each other.
+        """
+        position = 0
+        while size - position >= _SMALL:
+            kind, flags, count, routing_length, length = _small.unpack_from(view, position)
+            if flags or count != 1 or routing_length > MAX_ROUTING or length & IN_SHARED:
+                break
+            middle = position + _SMALL + routing_length
+            end = middle + length
+            if end > size:
+                break
+            routing = bytes(view[position + _SMALL : middle])
+            frames.append(Frame(kind, 0, routing, [bytes(view[middle:end])], [length]))
+            position = end
+        return position
 
     def _one(self, view: memoryview, start: int, size: int, frames: list[Frame]) -> int:
         """Append the frame at ``start``; return its end, or -1 when it is not complete."""
