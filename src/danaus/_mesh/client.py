@@ -83,8 +83,9 @@ def _on_unhandled(failure: MeshFailure) -> None:
 
 
 def _call_hook(failure: MeshFailure) -> None:
-    import danaus.actor as facade  # the hook is an attribute of the public module, by contract
-
+    # By contract the hook is an attribute of the public module, and users replace it there. It is
+    # looked up, not imported: a layer does not know those above it.
+    facade = sys.modules["danaus.actor"]
     try:
         facade.unhandled_fault_hook(failure)
     except SystemExit as end:

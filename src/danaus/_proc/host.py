@@ -24,7 +24,7 @@ _PATH_LIMIT = 100
 
 _START = (
     "import os, sys; sys.path.extend(os.environ.get('_DANAUS_PATH', '').split(os.pathsep)); "
-    "from danaus._runtime.host_main import main; main()"
+    "from danaus._entry.host import main; main()"
 )
 
 

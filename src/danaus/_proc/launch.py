@@ -21,7 +21,7 @@ EXEC_VARIABLE = "_DANAUS_PROC"
 
 START = (
     "import os, sys; sys.path.extend(os.environ.pop('_DANAUS_PATH', '').split(os.pathsep)); "
-    "from danaus._runtime.proc_main import main; main()"
+    "from danaus._entry.proc import main; main()"
 )
 """Program of an exec'd proc. Its own environment's packages come before the client's."""
 

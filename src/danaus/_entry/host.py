@@ -8,9 +8,7 @@ import signal
 import socket
 import sys
 
-# What procs need is imported before the fork, so that each has it at no cost.
-import danaus._mesh.host_mesh as _host_mesh
-import danaus._runtime.proc_main as _proc_main
+from danaus._entry import proc as _proc  # before the fork: each proc has it at no cost
 from danaus._proc.agent import Agent
 from danaus._proc.zygote import Zygote
 
@@ -33,7 +31,7 @@ def main() -> None:
             os._exit(0)
         del theirs
         gc.unfreeze()
-        _proc_main.run_proc(launch)
+        _proc.run_proc(launch)
         return
     theirs.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -42,6 +40,5 @@ def main() -> None:
     agent.run()
 
 
-_ = _host_mesh
 if __name__ == "__main__":
     main()

@@ -7,8 +7,9 @@ import threading
 import time
 from typing import Any
 
-import danaus._runtime.router as _router  # the zygote imports all that a proc needs
+# The zygote imports this module before it forks; so all that a proc needs is imported here.
 from danaus import _config
+from danaus._mesh import host_mesh, proc_mesh
 from danaus._proc.launch import Launch, from_exec
 from danaus._runtime.call import Stop
 from danaus._runtime.process import install
@@ -16,9 +17,6 @@ from danaus._runtime.router import Runtime
 from danaus._wire.codec import loads
 
 __all__ = ["main", "run_proc"]
-
-#: Set by the layer above: makes a process's own mesh, and runs start-up functions.
-own_mesh: Any = None
 
 
 def main() -> None:
@@ -36,8 +34,6 @@ def run_proc(launch: Launch) -> None:
     runtime = Runtime(spec["id"], spec["host"])
     runtime.address = spec["agent"]
     runtime.spec = spec
-    from danaus._mesh import proc_mesh  # the layer above; the entry point joins them
-
     runtime.make_own_mesh = proc_mesh.own_mesh
     runtime.control.on_stop = lambda reason, seconds: _begin_stop(runtime, reason, seconds)
     runtime.faults.on_agent_lost = lambda address, _why: _agent_lost(runtime, address)
@@ -94,6 +90,6 @@ def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
     runtime.reactor.close()
 
 
-_ = _router
+_ = host_mesh
 if __name__ == "__main__":
     main()
