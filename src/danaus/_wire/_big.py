@@ -23,6 +23,7 @@ _WIDTH = 64
 """Containers with more elements than this are not searched."""
 
 _MADV_DONTNEED = 4
+_MADV_HUGEPAGE = 14
 
 
 _threshold = 256 * 1024
@@ -93,7 +94,7 @@ def _to_bytes(source: Any) -> bytes:
     if isinstance(source, bytes):
         return source
     view = memoryview(source)
-    if view.nbytes < 2 * _PIECE or view.readonly:
+    if view.nbytes < _PIECE:
         return bytes(view)
     import ctypes
 
@@ -102,8 +103,7 @@ def _to_bytes(source: Any) -> bytes:
     make.argtypes = [ctypes.c_char_p, ctypes.c_ssize_t]
     # An uninitialised bytes object, filled before anybody else can see it.
     result = make(None, view.nbytes)
-    start = id(result) + bytes.__basicsize__ - 1
-    _drain(view, start)
+    _drain(view, _address_of(result))
     return result
 
 
@@ -111,13 +111,25 @@ def _to_bytearray(source: Any) -> bytearray:
     if isinstance(source, bytearray):
         return source
     view = memoryview(source)
-    if view.nbytes < 2 * _PIECE or view.readonly:
+    if view.nbytes < _PIECE:
         return bytearray(view)
+    result = bytearray(view.nbytes)
+    _drain(view, _address_of(result))
+    return result
+
+
+def _address_of(buffer: Any) -> int:
+    """Where the memory of a buffer object begins, read-only or not."""
     import ctypes
 
-    result = bytearray(view.nbytes)
-    _drain(view, ctypes.addressof(ctypes.c_char.from_buffer(result)))
-    return result
+    # Py_buffer of the C API; only its first field is read, the rest is room.
+    record = (ctypes.c_void_p * 16)()
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    get(buffer, ctypes.byref(record), 0)
+    address = record[0]
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(record))
+    return address or 0
 
 
 def _drain(view: memoryview, target: int) -> None:
@@ -125,17 +137,27 @@ def _drain(view: memoryview, target: int) -> None:
     import ctypes
     import mmap
 
-    source = ctypes.addressof(ctypes.c_char.from_buffer(view))
+    source = _address_of(view)
     libc = ctypes.CDLL(None)
     shared = isinstance(view.obj, mmap.mmap)
     size = view.nbytes
+    # Huge pages: a fault for 2 MiB instead of 512, each of which would zero a page first.
+    _advise(libc, target, size, _MADV_HUGEPAGE)
     done = 0
     while done < size:
         count = min(_PIECE, size - done)
         ctypes.memmove(target + done, source + done, count)
         if shared:
-            first = -(-(source + done) // mmap.PAGESIZE) * mmap.PAGESIZE
-            last = (source + done + count) // mmap.PAGESIZE * mmap.PAGESIZE
-            if last > first:
-                libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
+            _advise(libc, source + done, count, _MADV_DONTNEED)
         done += count
+
+
+def _advise(libc: Any, start: int, size: int, advice: int) -> None:
+    """Tell the kernel about the whole pages of a range. It may refuse; that costs only speed."""
+    import ctypes
+    import mmap
+
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (start + size) // mmap.PAGESIZE * mmap.PAGESIZE
+    if last > first:
+        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), advice)
