@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from danaus._mesh.endpoint import Endpoint
-from danaus._mesh.proc_table import ProcTable
 from danaus._runtime.endpoints import EndpointProperty, Signature
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import runtime
 from danaus._shape import MeshTrait, NDSlice, Shape
 
 if TYPE_CHECKING:
+    from danaus._mesh.proc_table import ProcTable
     from danaus._runtime.router import Target
 
 __all__ = ["ActorMesh", "NotAnEndpoint", "endpoint_collisions"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from danaus._mesh.actor import Actor
-from danaus._runtime.future import Future
+
+if TYPE_CHECKING:
+    from danaus._runtime.future import Future
 
 __all__ = ["get_or_spawn_controller"]
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from danaus._runtime.collect import ManyReplies, OneReply, StreamReplies
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.outgoing import OutgoingCall
-from danaus._runtime.ports import Port
 from danaus._runtime.process import context
 from danaus._shape import ValueMesh
 from danaus._wire.codec import dumps_call
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from danaus._mesh.actor_mesh import ActorMesh
     from danaus._runtime.context import Context
     from danaus._runtime.endpoints import Signature
+    from danaus._runtime.ports import Port
     from danaus._runtime.router import Runtime, Target
 
 __all__ = ["Accumulator", "Endpoint", "ValueStream", "as_endpoint", "send"]

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,10 +20,12 @@ from danaus._runtime.future import Future, new_future
 from danaus._runtime.identity import unique
 from danaus._runtime.owned import OwnedMesh
 from danaus._runtime.process import context, runtime
-from danaus._runtime.router import Runtime
 from danaus._shape import Extent, MeshTrait, NDSlice, Point, Shape
 from danaus._wire import kinds
 from danaus._wire.codec import dumps
+
+if TYPE_CHECKING:
+    from danaus._runtime.router import Runtime
 
 __all__ = ["BootstrapCommand", "HostMesh", "default_bootstrap_cmd", "this_host", "this_proc"]
 

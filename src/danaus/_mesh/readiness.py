@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from danaus._runtime.collect import ManyReplies
-from danaus._runtime.context import Context
-from danaus._runtime.future import Future
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.process import context
 from danaus._runtime.router import SETUP
@@ -17,6 +15,8 @@ from danaus.errors import SupervisionError
 if TYPE_CHECKING:
     from danaus._mesh.actor_mesh import ActorMesh
     from danaus._mesh.proc_mesh import ProcMesh
+    from danaus._runtime.context import Context
+    from danaus._runtime.future import Future
     from danaus._runtime.router import Target
 
 __all__ = ["actors_ready", "procs_ready"]

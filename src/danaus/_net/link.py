@@ -19,10 +19,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danaus import _config
-from danaus._net.reactor import Reactor
 from danaus._wire.codec import threshold
 from danaus._wire.frame import (
     FLAG_HANDOVER,
@@ -35,6 +34,9 @@ from danaus._wire.frame import (
     encode_small,
     shared_layout,
 )
+
+if TYPE_CHECKING:
+    from danaus._net.reactor import Reactor
 
 __all__ = ["Link", "SharedPayload", "share", "take_parts"]
 
@@ -154,7 +156,7 @@ class Link:
         *,
         may_wait: bool = True,
     ) -> None:
-        sock.setblocking(False)
+        sock.setblocking(False)  # noqa: FBT003  # it takes no keyword
         self._sock = sock
         self._fd = sock.fileno()
         self._reactor = reactor

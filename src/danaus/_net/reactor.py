@@ -21,16 +21,20 @@ the main thread only. While that drives, Ctrl-C is held back until the message a
 
 from __future__ import annotations
 
-import _signal  # without the wrapper's conversions, which cost three times the call
 import os
 import select
 import threading
 import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["Reactor", "Waiter"]
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # without the wrapper's conversions, which cost three times the call
+
+__all__ = ["Handler", "Reactor", "Waiter"]
 
 _TICK = 0.001
 """Seconds after which the I/O thread takes over a token that lies unused."""
@@ -66,7 +70,7 @@ def _main_may_drive() -> bool:
 class Handler(Protocol):
     """What is called when a descriptor is ready."""
 
-    def on_ready(self, mask: int) -> None:
+    def on_ready(self, mask: int, /) -> None:
         """``mask`` holds select.EPOLLIN, EPOLLOUT, EPOLLHUP..., as epoll gives them."""
         ...
 

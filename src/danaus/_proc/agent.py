@@ -30,7 +30,7 @@ from danaus._proc.zygotes import Zygotes
 from danaus._wire import kinds
 from danaus._wire.frame import Frame
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "Client", "versions"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -200,7 +200,7 @@ class Agent:
         elif kind == kinds.KEEP:
             self._owner = "" if routing[0] else link.peer
         elif kind == kinds.LOG_OPTIONS:
-            self._set_log_options(link.peer, routing[0])
+            self._set_log_options(link.peer, streams=routing[0])
         elif kind == kinds.SHUTDOWN:
             self.shut_down()
 
@@ -239,7 +239,7 @@ class Agent:
     # procs
 
     def _spawn(self, template: dict[str, Any], procs: list[list[Any]]) -> None:
-        modules = template.get("preload") or []
+        modules: list[str] = template.get("preload") or []
         self._zygotes.when_ready(
             tuple(modules), lambda zygote, why: self._start(zygote, why, template, procs)
         )
@@ -360,7 +360,7 @@ class Agent:
         if client is not None and client.streams_logs and not record.spec.get("quiet"):
             self._send(client.link, kinds.LOG, [record.id, record.pid, stream, lines])
 
-    def _set_log_options(self, client: str, streams: bool) -> None:
+    def _set_log_options(self, client: str, *, streams: bool) -> None:
         if client in self.clients:
             self.clients[client].streams_logs = streams
 
@@ -396,4 +396,4 @@ def versions() -> dict[str, str]:
     """Versions that decide whether two processes can work together."""
     import danaus
 
-    return {"danaus": danaus.__version__, "python": "%d.%d" % sys.version_info[:2]}
+    return {"danaus": danaus.__version__, "python": f"{sys.version_info[0]}.{sys.version_info[1]}"}

@@ -9,7 +9,6 @@ that is handed on. A stranger, who runs as another user, is closed before a byte
 from __future__ import annotations
 
 import os
-import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ from danaus._wire import kinds
 from danaus._wire.frame import encode_small
 
 if TYPE_CHECKING:
+    import socket
+
     from danaus._proc.agent import Agent
 
 __all__ = ["Doorway"]
@@ -81,7 +82,7 @@ class Doorway:
         self._visitors: set[_Visitor] = set()
         self._held: dict[str, list[tuple[socket.socket, str]]] = {}
         self._listener = listener
-        listener.setblocking(False)
+        listener.setblocking(False)  # noqa: FBT003  # it takes no keyword
         agent.reactor.register(self._listener.fileno(), self)
 
     def on_ready(self, _mask: int) -> None:
@@ -94,7 +95,7 @@ class Doorway:
         if uid not in (os.getuid(), 0):
             sock.close()
             return
-        sock.setblocking(False)
+        sock.setblocking(False)  # noqa: FBT003  # it takes no keyword
         visitor = _Visitor(sock, pid, self)
         self._visitors.add(visitor)
         self._agent.reactor.register(sock.fileno(), visitor)

@@ -6,7 +6,10 @@ import os
 import signal
 from typing import Any
 
-__all__ = ["describe_exit", "oom_kills"]
+__all__ = ["NOT_STARTED", "describe_exit", "oom_kills"]
+
+NOT_STARTED = 126
+"""Exit code of a proc that could not be started, as shells have it."""
 
 
 def describe_exit(status: int, *, oom: bool = False) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def describe_exit(status: int, *, oom: bool = False) -> dict[str, Any]:
         return {"exit": name, "code": None, "text": text}
     code = os.waitstatus_to_exitcode(status)
     text = f"ended with exit code {code}"
-    if code == 126:
+    if code == NOT_STARTED:
         text += " (it could not be started)"
     return {"exit": f"exit code {code}", "code": code, "text": text}
 

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from danaus._proc.exits import NOT_STARTED
 from danaus._proc.system import die_with_parent
 
 __all__ = ["EXEC_VARIABLE", "START", "Launch", "enter", "from_exec", "import_path", "needs_exec"]
@@ -26,6 +27,8 @@ START = (
 """Program of an exec'd proc. Its own environment's packages come before the client's."""
 
 _AT_START = ("LD_", "PYTHON", "MALLOC_", "GLIBC_TUNABLES", "DYLD_")
+
+_STDERR = 2
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ def enter(launch: Launch, parent: int) -> None:
     except OSError as error:
         sys.stderr.write(f"danaus: this process could not be started: {error}\n")
         sys.stderr.flush()
-        os._exit(126)
+        os._exit(NOT_STARTED)
 
 
 def _take_output(launch: Launch) -> None:
@@ -84,9 +87,9 @@ def _take_output(launch: Launch) -> None:
     os.dup2(launch.out, 1)
     os.dup2(launch.err, 2)
     control = launch.control
-    if control < 3:
+    if control <= _STDERR:
         control = launch.control = os.dup(control)
-    os.closerange(3, control)
+    os.closerange(_STDERR + 1, control)
     os.closerange(control + 1, max(4096, control + 4096))
     os.set_inheritable(control, False)
     _open_streams()
@@ -104,7 +107,8 @@ def _open_streams() -> None:
 
 def _take_place(launch: Launch) -> None:
     spec = launch.spec
-    for name, value in (spec.get("env") or {}).items():
+    env: dict[str, str | None] = spec.get("env") or {}
+    for name, value in env.items():
         if value is None:
             os.environ.pop(name, None)
         else:
@@ -151,7 +155,7 @@ def _exec(launch: Launch) -> None:
     if wrap:
         arguments = [*wrap, program, *arguments[1:]]
         program = wrap[0]
-    os.execvpe(program, arguments, env)
+    os.execvpe(program, arguments, env)  # noqa: S606  # no shell, as it should be
 
 
 def from_exec() -> Launch:
@@ -175,10 +179,10 @@ def from_exec() -> Launch:
 
 def import_path() -> str:
     """Directories in which an interpreter finds this danaus and what it needs."""
-    import cloudpickle
-    import msgspec
+    from importlib.util import find_spec
 
-    files = [os.path.dirname(os.path.abspath(__file__)), cloudpickle.__file__, msgspec.__file__]
+    packages = ("danaus", "cloudpickle", "msgspec")
+    files = [spec.origin for name in packages if (spec := find_spec(name)) and spec.origin]
     roots = dict.fromkeys(os.path.dirname(os.path.dirname(os.path.abspath(f))) for f in files)
     return os.pathsep.join(roots)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from danaus._net.reactor import Reactor
 from danaus._observe.lines import LineSplitter, TailBuffer
+
+if TYPE_CHECKING:
+    from danaus._net.reactor import Reactor
 
 __all__ = ["LogDirectory", "Stream"]
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from danaus._net.link import Link
-from danaus._net.reactor import Reactor
-from danaus._proc.exits import describe_exit
+from danaus._proc.exits import NOT_STARTED, describe_exit
 from danaus._proc.output import LogDirectory, Stream
+
+if TYPE_CHECKING:
+    from danaus._net.link import Link
+    from danaus._net.reactor import Reactor
 
 __all__ = ["ProcRecord"]
 
 _LAST_LINES = 20
 """Lines of stderr in the report of a death (2 KB is all that an error text may take)."""
+
+_UNOPENED = -2
+"""In place of a descriptor: nothing was written yet."""
 
 
 class ProcRecord:
@@ -38,7 +43,7 @@ class ProcRecord:
         self.stop_reason = ""
         self.exit: dict[str, Any] | None = None
         self._logs = logs
-        self._log_fd = -2
+        self._log_fd = _UNOPENED
         self._streams: list[Stream] = []
         self._tail_lines = tail_lines
         self.started = time.monotonic()
@@ -61,7 +66,7 @@ class ProcRecord:
         ]
 
     def _write(self, data: bytes) -> None:
-        if self._log_fd == -2:
+        if self._log_fd == _UNOPENED:
             self._log_fd = self._logs.open(self.id)
         if self._log_fd >= 0:
             try:
@@ -84,7 +89,7 @@ class ProcRecord:
             "stopping": self.stopping,
             "reason": self.stop_reason,
             "stderr": tail.decode("utf-8", "replace"),
-            "log": self._logs.file_for(self.id) if self._log_fd != -2 else "",
+            "log": self._logs.file_for(self.id) if self._log_fd != _UNOPENED else "",
         }
         if self._log_fd >= 0:
             os.close(self._log_fd)
@@ -94,6 +99,6 @@ class ProcRecord:
 
     def failed_to_start(self, why: str) -> dict[str, Any]:
         """Record that it never ran."""
-        report = self.ended(126 << 8, oom=False)
+        report = self.ended(NOT_STARTED << 8, oom=False)
         report["text"] = f"could not be started: {why}"
         return report

@@ -117,6 +117,7 @@ class Zygote:
         self._sock.detach()
         branch = Zygote(socket.socket(fileno=fd))
         why = None
+        module = ""
         try:
             for module in modules:
                 __import__(module)

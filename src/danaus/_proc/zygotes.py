@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from danaus._net.reactor import Reactor
 from danaus._proc import packet
 from danaus._proc.exits import oom_kills
+
+if TYPE_CHECKING:
+    from danaus._net.reactor import Reactor
 
 __all__ = ["Zygotes"]
 

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from danaus._net.link import take_parts
-from danaus._wire.codec import Parts
 from danaus._wire.frame import IN_SHARED, shared_layout
 
 if TYPE_CHECKING:
     from danaus._net.link import Link
+    from danaus._wire.codec import Parts
     from danaus._wire.frame import Frame
 
 __all__ = ["Call", "Construct", "Stop", "Supervise", "Taker"]

@@ -9,14 +9,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from danaus._net.reactor import Reactor
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.outcome import FAILED, RAISED, VALUE, open_error
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire.codec import Parts, loads
 from danaus.errors import MeshFailure, SupervisionError
+
+if TYPE_CHECKING:
+    from danaus._net.reactor import Reactor
 
 __all__ = ["Collector", "ManyReplies", "OneReply", "PortQueue", "StreamReplies", "Target"]
 

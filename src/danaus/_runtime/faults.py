@@ -28,13 +28,13 @@ from danaus._core.supervision import (
 )
 from danaus._runtime.call import Stop, Supervise
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.outgoing import OutgoingCall
-from danaus._runtime.owned import OwnedMesh
 from danaus._wire import kinds
 from danaus.errors import MeshFailure
 
 if TYPE_CHECKING:
     from danaus._runtime.cell import ActorCell
+    from danaus._runtime.outgoing import OutgoingCall
+    from danaus._runtime.owned import OwnedMesh
     from danaus._runtime.router import Runtime
 
 __all__ = ["Faults"]

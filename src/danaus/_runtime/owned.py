@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from danaus._runtime.future import Future
+if TYPE_CHECKING:
+    from danaus._runtime.future import Future
 
 __all__ = ["OwnedMesh"]
 

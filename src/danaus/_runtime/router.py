@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,16 +27,18 @@ from danaus._runtime.collect import Collector, ManyReplies, PortQueue
 from danaus._runtime.context import Context, Instance
 from danaus._runtime.control import Control
 from danaus._runtime.faults import Faults
-from danaus._runtime.future import Future
 from danaus._runtime.outcome import FAILED, close_failure
 from danaus._runtime.outgoing import OutgoingCall
-from danaus._runtime.owned import OwnedMesh
 from danaus._runtime.routes import Routes
 from danaus._shape import Extent, Point
 from danaus._wire import kinds
 from danaus._wire.codec import Parts, copy_parts, set_threshold
-from danaus._wire.frame import Frame
 from danaus.errors import MeshFailure
+
+if TYPE_CHECKING:
+    from danaus._runtime.future import Future
+    from danaus._runtime.owned import OwnedMesh
+    from danaus._wire.frame import Frame
 
 __all__ = ["Runtime", "Target"]
 

@@ -14,15 +14,17 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from danaus import _config
 from danaus._net.link import Link
-from danaus._net.reactor import Reactor
 from danaus._wire import kinds
-from danaus._wire.frame import Frame
+
+if TYPE_CHECKING:
+    from danaus._net.reactor import Reactor
+    from danaus._wire.frame import Frame
 
 __all__ = ["Routes"]
 

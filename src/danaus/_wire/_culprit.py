@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 __all__ = ["describe_failure"]
 
@@ -40,15 +40,16 @@ def _search(
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
-        for key, part in value.items():
+        for key, part in cast("dict[Any, Any]", value).items():
             yield f"[{key!r}]", part
     elif isinstance(value, list | tuple | set | frozenset):
-        for i, part in enumerate(value):
+        for i, part in enumerate(cast("Iterable[Any]", value)):
             yield f"[{i}]", part
     else:
         for name, part in getattr(value, "__dict__", {}).items():
             yield f".{name}", part
-        for name in getattr(type(value), "__slots__", ()):
+        slots: Iterable[str] = getattr(type(cast("object", value)), "__slots__", ())
+        for name in slots:
             if hasattr(value, name):
                 yield f".{name}", getattr(value, name)
 

@@ -38,7 +38,7 @@ def _reduce_parameter(parameter: Any) -> Any:
     return (_rebuild_parameter, (parameter.data, parameter.requires_grad))
 
 
-def _rebuild(raw: Any, dtype: str, shape: tuple[int, ...], requires_grad: bool) -> Any:
+def _rebuild(raw: Any, dtype: str, shape: tuple[int, ...], requires_grad: bool) -> Any:  # noqa: FBT001
     import torch
 
     kind = getattr(torch, dtype.removeprefix("torch."))
@@ -51,7 +51,7 @@ def _rebuild(raw: Any, dtype: str, shape: tuple[int, ...], requires_grad: bool) 
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def _rebuild_parameter(data: Any, requires_grad: bool) -> Any:
+def _rebuild_parameter(data: Any, requires_grad: bool) -> Any:  # noqa: FBT001
     import torch
 
     return torch.nn.Parameter(data, requires_grad)

@@ -81,7 +81,7 @@ def dumps_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Part]:
 
 def _dumps(value: Any, buffers: list[Part]) -> list[Part]:
     cloud = sys.modules.get("cloudpickle.cloudpickle")
-    by_value = cloud is not None and bool(cloud._PICKLE_BY_VALUE_MODULES)
+    by_value = cloud is not None and bool(cloud.list_registry_pickle_by_value())
     if not by_value:
         try:
             if "torch" in sys.modules:
