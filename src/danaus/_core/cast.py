@@ -215,10 +215,12 @@ class CastRelay:
 
     Args:
         host: Name of this host, as it stands in the trees.
+        remember: Finished casts to remember (count).
     """
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, *, remember: int = FINISHED_LIMIT) -> None:
         self.host = host
+        self._remember = remember
         self._casts: dict[str, _Cast] = {}
         self._finished: dict[str, None] = {}  # oldest first
         self._arrived = 0
@@ -291,7 +293,7 @@ class CastRelay:
             return  # the local sender does not send again
         out.extend(Acknowledge(cast_id=cast_id, parent=parent) for parent in cast.parents)
         self._finished[cast_id] = None
-        if len(self._finished) > FINISHED_LIMIT:
+        if len(self._finished) > self._remember:
             del self._finished[next(iter(self._finished))]
 
     def _child_lost(self, child: str, out: list[CastCommand]) -> None:
@@ -331,7 +333,7 @@ class CastRelay:
             require(bool(cast.waiting), f"cast {cast_id} is kept only while a child owes an answer")
             require(cast_id not in self._finished, f"cast {cast_id} is not both kept and finished")
             require(self.host not in cast.waiting, f"cast {cast_id} does not wait for this host")
-        require(len(self._finished) <= FINISHED_LIMIT, "finished casts are being forgotten")
+        require(len(self._finished) <= self._remember, "finished casts are being forgotten")
 
     def __repr__(self) -> str:
         return f"<CastRelay {self.host} {len(self._casts)} in flight>"

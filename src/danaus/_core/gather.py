@@ -118,12 +118,19 @@ class GatherNode:
         host: Name of this host, as it stands in the trees.
         flush_after: Seconds that a reply may wait for others; a gather may state its own.
         orphan_after: Seconds that a node waits to be adopted after its parent died.
+        remember: Finished gathers to remember (count).
     """
 
     def __init__(
-        self, host: str, flush_after: float = FLUSH_AFTER, orphan_after: float = ORPHAN_AFTER
+        self,
+        host: str,
+        *,
+        flush_after: float = FLUSH_AFTER,
+        orphan_after: float = ORPHAN_AFTER,
+        remember: int = FINISHED_LIMIT,
     ) -> None:
         self.host = host
+        self._limit = remember
         self._orphan_after = orphan_after
         self._flush_after = flush_after
         self._gathers: dict[str, _Gather] = {}
@@ -384,7 +391,7 @@ class GatherNode:
         if gather.parent is None and not gather.lost:
             return  # nobody sends a local cast again, and nothing more can come of it
         self._finished[cast_id] = (gather.parent, gather.lost)
-        if len(self._finished) > FINISHED_LIMIT:
+        if len(self._finished) > self._limit:
             del self._finished[next(iter(self._finished))]
 
     @property
@@ -435,7 +442,7 @@ class GatherNode:
             require(not gather.kept or gather.parent is not None, f"{cast_id}: kept for a parent")
             require(pending or not gather.taken, f"{cast_id}: only a coming frame takes batches")
             require(cast_id not in self._finished, f"{cast_id} is not both open and finished")
-        require(len(self._finished) <= FINISHED_LIMIT, "finished gathers are being forgotten")
+        require(len(self._finished) <= self._limit, "finished gathers are being forgotten")
 
     def __repr__(self) -> str:
         return f"<GatherNode {self.host} {len(self._gathers)} open>"
