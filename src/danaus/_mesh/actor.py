@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -11,6 +10,8 @@ from danaus._runtime.endpoints import EndpointProperty, is_async_method
 from danaus._shape import MeshTrait
 
 if TYPE_CHECKING:
+    import logging
+
     from danaus.errors import MeshFailure
 
 __all__ = ["Actor", "concurrent_endpoint", "endpoint"]
@@ -49,6 +50,8 @@ class Actor(MeshTrait):
     @cached_property
     def logger(self) -> logging.Logger:
         """A logger named after the class, level DEBUG."""
+        import logging  # a fifth of the import budget
+
         logger = logging.getLogger(type(self).__name__)
         logger.setLevel(logging.DEBUG)
         return logger

@@ -6,13 +6,15 @@ The socket listens before the process exists, so its address can be used at once
 from __future__ import annotations
 
 import os
-import secrets
 import socket
-import subprocess
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from danaus._proc.launch import import_path
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["HostProcess", "start_host"]
 
@@ -58,7 +60,7 @@ def _run_directory() -> str:
     for base in bases:
         if not base or len(base) > _PATH_LIMIT - 30 or not os.path.isdir(base):
             continue
-        path = os.path.join(base, f"danaus-{secrets.token_hex(6)}")
+        path = os.path.join(base, f"danaus-{os.urandom(6).hex()}")
         try:
             os.mkdir(path, 0o700)
         except OSError as error:
@@ -85,6 +87,8 @@ def start_host(
     Raises:
         OSError: There is no place for its socket, or the process cannot be started.
     """
+    import subprocess  # only where a host is started
+
     directory = _run_directory()
     address = os.path.join(directory, "s")
     errors = os.path.join(directory, "agent.err")

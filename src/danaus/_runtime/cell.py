@@ -128,7 +128,7 @@ class ActorCell:
             self._idle = False
 
     def _main(self) -> None:
-        self._waiter.may_drive = True
+        self._waiter.is_main, self._waiter.may_drive = False, True
         try:
             first = self.take()
             while not isinstance(first, Construct):
