@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -132,11 +133,17 @@ def _last_object(text: str) -> dict[str, Any]:
 
 def _reason(outcome: Outcome, limit_s: float) -> str:
     if outcome.code is None:
-        return f"timed out after {limit_s:.0f} s"
+        return f"timed out after {limit_s:.0f} s{_place(outcome.stderr)}"
     lines = [line.strip() for line in outcome.stderr.splitlines() if line.strip()]
     # The last line that is not indented is the exception of a traceback.
     said = lines[-1] if lines else "said nothing"
     return f"exit code {outcome.code}: {said[:REASON_LENGTH]}"
+
+
+def _place(stderr: str) -> str:
+    """Name the adapter's function in the stacks that a program wrote when its time was up."""
+    found = re.search(r'benchmarks/systems/.*", line \d+ in (\w+)', stderr)
+    return f" in {found[1]}()" if found else ""
 
 
 def _said(row: Row, cell: Cell) -> str:

@@ -20,13 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Outcome", "adopt_orphans", "run_isolated"]
+__all__ = ["WHERE_SIGNAL", "Outcome", "adopt_orphans", "run_isolated"]
 
 PR_SET_CHILD_SUBREAPER = 36
 # What a system may take to go of its own accord once its client has ended.
 LEAVE_S = 2.0
 KILL_S = 5.0
 POLL_S = 0.02
+# Asks a program that has run into its limit to write where it stands to stderr.
+WHERE_SIGNAL = signal.SIGUSR1
+WHERE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,9 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
     try:
         return process.wait(limit_s)
     except subprocess.TimeoutExpired:
+        process.send_signal(WHERE_SIGNAL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(WHERE_S)
         return None
 
 

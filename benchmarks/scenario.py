@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import json
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
+from benchmarks.isolated import WHERE_SIGNAL
 from benchmarks.measurement import Measurement, Unit
 from benchmarks.systems import SYSTEM_NAMES, load_system
 from benchmarks.systems.interface import Actors, System, Unsupported
@@ -61,6 +63,8 @@ def warm_up(actors: Actors, calls: int = 200) -> None:
 def main(scenario: Scenario, argv: Sequence[str] | None = None) -> int:
     """Run a script; the exit code is 0 also where the system does not offer the feature."""
     arguments = _parse(scenario, argv)
+    # Whoever ends a run that takes too long can ask first where it stands.
+    faulthandler.register(WHERE_SIGNAL)
     try:
         system = load_system(arguments.system)
     except ImportError as error:
