@@ -133,7 +133,7 @@ def _last_object(text: str) -> dict[str, Any]:
 
 def _reason(outcome: Outcome, limit_s: float) -> str:
     if outcome.code is None:
-        return f"timed out after {limit_s:.0f} s{_place(outcome.stderr)}"
+        return f"timed out after {limit_s:g} s{_place(outcome.stderr)}"
     lines = [line.strip() for line in outcome.stderr.splitlines() if line.strip()]
     # The last line that is not indented is the exception of a traceback.
     said = lines[-1] if lines else "said nothing"
