@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 cells=cells,
                 facts=facts,
                 date=f"{datetime.now(UTC):%Y-%m-%d}",
-                command=f"python -m benchmarks --repeats {arguments.repeats}",
+                command=shlex.join(["python", "-m", "benchmarks", *(argv or sys.argv[1:])]),
             )
         )
         print(f"written to {output}", file=sys.stderr)
