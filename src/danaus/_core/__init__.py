@@ -11,6 +11,7 @@ ids. Each module answers one question and can be imported alone:
 * `liveness`: which peers are alive, suspected, or dead?
 * `supervision`: who is told of a failure, and what falls with it?
 * `health`: may a call on a slice of a mesh go ahead?
+* `recent`: what is known of things that have ended?
 * `history`: what did a machine see last, when one of its invariants breaks?
 """
 

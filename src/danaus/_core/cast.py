@@ -23,6 +23,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias, assert_never
 
 from danaus._core.history import History
+from danaus._core.recent import Recent
 
 __all__ = [
     "Acknowledge",
@@ -220,9 +221,8 @@ class CastRelay:
 
     def __init__(self, host: str, *, remember: int = FINISHED_LIMIT) -> None:
         self.host = host
-        self._remember = remember
         self._casts: dict[str, _Cast] = {}
-        self._finished: dict[str, None] = {}  # oldest first
+        self._finished: Recent[str, None] = Recent(remember)
         self._arrived = 0
         self._repeated = 0
         self._adopted = 0
@@ -293,8 +293,6 @@ class CastRelay:
             return  # the local sender does not send again
         out.extend(Acknowledge(cast_id=cast_id, parent=parent) for parent in cast.parents)
         self._finished[cast_id] = None
-        if len(self._finished) > self._remember:
-            del self._finished[next(iter(self._finished))]
 
     def _child_lost(self, child: str, out: list[CastCommand]) -> None:
         concerned = [item for item in self._casts.items() if child in item[1].waiting]
@@ -333,7 +331,6 @@ class CastRelay:
             require(bool(cast.waiting), f"cast {cast_id} is kept only while a child owes an answer")
             require(cast_id not in self._finished, f"cast {cast_id} is not both kept and finished")
             require(self.host not in cast.waiting, f"cast {cast_id} does not wait for this host")
-        require(len(self._finished) <= self._remember, "finished casts are being forgotten")
 
     def __repr__(self) -> str:
         return f"<CastRelay {self.host} {len(self._casts)} in flight>"

@@ -48,6 +48,7 @@ from danaus._core.gather_events import (
     Tick,
 )
 from danaus._core.history import History
+from danaus._core.recent import Recent
 
 __all__ = ["FLUSH_AFTER", "ORPHAN_AFTER", "GatherNode", "GatherStatistics"]
 
@@ -130,12 +131,11 @@ class GatherNode:
         remember: int = FINISHED_LIMIT,
     ) -> None:
         self.host = host
-        self._limit = remember
         self._orphan_after = orphan_after
         self._flush_after = flush_after
         self._gathers: dict[str, _Gather] = {}
         self._due: list[tuple[float, str]] = []  # a heap; an entry whose gather moved on is stale
-        self._finished: dict[str, tuple[str | None, set[int]]] = {}  # parent, lost; oldest first
+        self._finished: Recent[str, tuple[str | None, set[int]]] = Recent(remember)  # parent, lost
         self._replies = 0
         self._repeated = 0
         self._frames = 0
@@ -391,8 +391,6 @@ class GatherNode:
         if gather.parent is None and not gather.lost:
             return  # nobody sends a local cast again, and nothing more can come of it
         self._finished[cast_id] = (gather.parent, gather.lost)
-        if len(self._finished) > self._limit:
-            del self._finished[next(iter(self._finished))]
 
     @property
     def deadline(self) -> float | None:
@@ -442,7 +440,6 @@ class GatherNode:
             require(not gather.kept or gather.parent is not None, f"{cast_id}: kept for a parent")
             require(pending or not gather.taken, f"{cast_id}: only a coming frame takes batches")
             require(cast_id not in self._finished, f"{cast_id} is not both open and finished")
-        require(len(self._finished) <= self._limit, "finished gathers are being forgotten")
 
     def __repr__(self) -> str:
         return f"<GatherNode {self.host} {len(self._gathers)} open>"

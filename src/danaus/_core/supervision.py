@@ -28,6 +28,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from danaus._core.health import MeshHealth
 from danaus._core.history import History
+from danaus._core.recent import Recent
 
 __all__ = [
     "ActorStarted",
@@ -50,8 +51,9 @@ __all__ = [
     "SupervisionStatistics",
 ]
 
-CAUSES_LIMIT = 1024
-"""Causes remembered at the root, so that one death is one fault; older ones are long over."""
+REMEMBERED = 1024
+"""Causes that have reached the root, and actors that are gone, of which a process keeps the names:
+what comes late of an older one is long over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorStarted:
-    """An actor lives in this process from now on."""
+    """An actor lives in this process from now on.
+
+    One that owns meshes but was never announced fails and goes like any other; only that what it
+    does not handle cannot go up within this process, and that it is not stopped with its owner.
+    """
 
     actor: str
     mesh: str = ""
@@ -244,7 +250,8 @@ class Supervision:
         self._actors: dict[str, ActorStarted] = {}
         self._meshes: dict[str, _Mesh] = {}  # in the order of their creation
         self._asked: dict[int, tuple[str, Failure]] = {}  # id -> the owner asked, and about what
-        self._escalated: dict[str, None] = {}  # causes that have reached the root, oldest first
+        self._escalated: Recent[str, None] = Recent(REMEMBERED)  # causes that reached the root
+        self._gone: Recent[str, None] = Recent(REMEMBERED)  # actors
         self._last_failure = 0
         self._history = History(f"supervision of {process!r}")
         if root:
@@ -286,9 +293,11 @@ class Supervision:
 
     def _mesh_created(self, event: MeshCreated, out: list[SupervisionCommand]) -> None:
         self._meshes[event.mesh] = _Mesh(event)
-        if event.owner not in self._actors:
+        if event.owner in self._gone:
             # The owner died while it was spawning: nobody else would ever stop this mesh.
             self._owner_gone(event.owner, "its owner is gone", out)
+        else:
+            self._actors.setdefault(event.owner, ActorStarted(actor=event.owner))
 
     def _failed(self, event: Failed, out: list[SupervisionCommand]) -> bool:
         """Take a failure; return whether it was news."""
@@ -340,8 +349,6 @@ class Supervision:
         if failure.cause in self._escalated:
             return
         self._escalated[failure.cause] = None
-        if len(self._escalated) > CAUSES_LIMIT:
-            del self._escalated[next(iter(self._escalated))]
         out.append(EscalateToRoot(failure=failure))
 
     def _handled(self, event: Handled, out: list[SupervisionCommand]) -> None:
@@ -366,6 +373,7 @@ class Supervision:
     def _owner_gone(self, owner: str, reason: str, out: list[SupervisionCommand]) -> None:
         """Stop what an actor owned here, deepest first, and forget the actor."""
         self._actors.pop(owner, None)
+        self._gone[owner] = None
         for failure_id in [key for key, asked in self._asked.items() if asked[0] == owner]:
             del self._asked[failure_id]
         actors = [name for name, actor in self._actors.items() if actor.owner == owner]
@@ -418,7 +426,6 @@ class Supervision:
         for owner, failure in self._asked.values():
             require(owner in self._actors, f"only the living are asked: {owner}, {failure.mesh}")
             require(owner != self._root, f"the root is not asked: {failure.mesh}")
-        require(len(self._escalated) <= CAUSES_LIMIT, "old causes are being forgotten")
 
     def __repr__(self) -> str:
         return f"<Supervision {len(self._actors)} actors, {len(self._meshes)} meshes>"

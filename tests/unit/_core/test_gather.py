@@ -462,7 +462,7 @@ def test_the_repr_names_the_host_and_the_load():
 
 
 @pytest.mark.parametrize(
-    "damage", ["idle", "deadline", "lost", "new lost", "kept", "taken", "finished", "memory"]
+    "damage", ["idle", "deadline", "lost", "new lost", "kept", "taken", "finished"]
 )
 def test_check_finds_a_damaged_node(damage: str):
     node_ = node()
@@ -483,10 +483,8 @@ def test_check_finds_a_damaged_node(damage: str):
         gather.parent = None
     elif damage == "taken":
         gather.taken["child"] = 1
-    elif damage == "finished":
-        node_._finished["c"] = (None, set())
     else:
-        node_._finished.update({str(n): (None, set[int]()) for n in range(3)})
+        node_._finished["c"] = (None, set())
 
     with pytest.raises(InvariantBroken, match="gather node on 'us'"):
         node_.check()
