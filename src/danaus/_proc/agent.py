@@ -13,12 +13,12 @@ import platform
 import signal
 import socket
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from danaus._core.recent import Recent
 from danaus._net.link import Link, SharedPayload
 from danaus._net.reactor import Reactor
 from danaus._proc import packet
@@ -83,7 +83,7 @@ class Agent:
         self.reactor = Reactor()
         self.procs: dict[str, ProcRecord] = {}
         self.clients: dict[str, Client] = {}
-        self.tombs: OrderedDict[str, dict[str, Any] | None] = OrderedDict()
+        self.tombs: Recent[str, dict[str, Any] | None] = Recent(_TOMBSTONES)
         self._logs = LogDirectory(f"{platform.node()}-{os.getpid()}-{name}")
         self._ending = False
         self._zygotes = Zygotes(zygote, self.reactor, self._on_zygote_report, self._on_zygote_lost)
@@ -332,8 +332,6 @@ class Agent:
     def _bury(self, name: str, report: dict[str, Any] | None) -> None:
         self.tombs[name] = report
         self._doorway.refuse(name, report)
-        if len(self.tombs) > _TOMBSTONES:
-            self.tombs.popitem(last=False)
 
     def _stop(self, name: str, asker: str, reason: str, seconds: float) -> None:
         record = self.procs.get(name)

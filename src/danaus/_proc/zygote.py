@@ -22,6 +22,7 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Container
 from typing import Any
 
 from danaus._proc import packet
@@ -103,6 +104,7 @@ class Zygote:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self._sock.detach()
+        os.environ[PROC_MARK] = launch.spec["id"]
         enter(launch, parent)
         return launch
 
@@ -148,13 +150,14 @@ class Zygote:
             os.read(self._wake_r, 4096)
         except BlockingIOError:
             pass
+        dead: dict[int, str] = {}
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
-                return
+                break
             if ended is None:
-                return
+                break
             pid = ended.si_pid
             name = self._pids.pop(pid, None)
             if name is not None:
@@ -165,17 +168,16 @@ class Zygote:
             if name is not None:
                 del self._ids[name]
                 self._report(["exit", name, pid, status])
-                self._kill_left_behind(name, pid)
+                dead[pid] = name
+        if dead:
+            self._kill_left_behind(dead)
 
-    def _kill_left_behind(self, name: str, pid: int) -> None:
-        """Kill what a dead proc started in sessions of its own."""
-        mark = f"{PROC_MARK}={name}".encode()
+    def _kill_left_behind(self, dead: dict[int, str]) -> None:
+        """Kill what dead procs started in sessions of their own."""
+        marks = {f"{PROC_MARK}={name}".encode() for name in dead.values()}
         for child in children_of(os.getpid()):
-            if (
-                child not in self._pids
-                and child not in self._branches
-                and _belongs(child, mark, pid)
-            ):
+            known = child in self._pids or child in self._branches
+            if not known and _belongs(child, marks, dead):
                 _kill_tree(child)
 
     def _end(self) -> None:
@@ -195,12 +197,12 @@ def _note_child(_number: int, _frame: object) -> None:
     """The wake-up descriptor does the work; a handler must only be there."""
 
 
-def _belongs(pid: int, mark: bytes, session: int) -> bool:
+def _belongs(pid: int, marks: set[bytes], sessions: Container[int]) -> bool:
     try:
-        if os.getsid(pid) == session:
+        if os.getsid(pid) in sessions:
             return True
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark in file.read().split(b"\0")
+            return not marks.isdisjoint(file.read().split(b"\0"))
     except OSError:
         return False
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from danaus import _config
+from danaus._core.recent import Recent
 from danaus._core.supervision import (
     AskOwner,
     EscalateToRoot,
@@ -56,7 +57,7 @@ class Faults:
         """Meshes that actors of this process made, by id."""
         self.failed: dict[str, dict[int, MeshFailure]] = {}
         """Failed ranks of meshes, whoever owns them, as far as they are known here."""
-        self.stopped: dict[str, str] = {}
+        self.stopped: Recent[str, str] = Recent(10_000)
         """Meshes that were stopped: why."""
         self.on_unhandled: Callable[[MeshFailure], None] | None = None
         """In a client: what to do with a failure that nobody handled."""
@@ -142,6 +143,7 @@ class Faults:
                         failure = self.describe(proc, mesh.name, rank, mesh.class_name)
                         self._rank_failed(mesh, rank, failure, proc)
         runtime.bulk.forget(proc)
+        runtime.forget_proc(proc)
         runtime.fail_targets(proc, lambda call, rank: self.for_call(proc, call, rank, expected))
         for cell in list(runtime.cells.values()):
             if cell.birth.owner == proc:
@@ -301,7 +303,9 @@ class Faults:
         with self._lock:
             gone = [m.uid for m in self.owned.values() if uid in (m.uid, m.on)]
             for name in gone:
-                self.owned.pop(name, None)
+                mesh = self.owned.pop(name, None)
+                if mesh is not None:
+                    self._runtime.forget_sequences(name, mesh.targets)
                 self.failed.pop(name, None)
 
     def respawned(self, uid: str, rank: int) -> None:

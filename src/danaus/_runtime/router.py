@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from danaus import _config
+from danaus._core.recent import Recent
 from danaus._net.link import Link, SharedPayload, share
 from danaus._net.reactor import Reactor
 from danaus._runtime.bulk import BulkBudget
@@ -67,12 +68,13 @@ class Runtime:
             me, self.reactor, self._on_frame, self.faults.proc_died, self.faults.agent_died
         )
         self.cells: dict[str, ActorCell] = {}
-        self.gone: dict[str, MeshFailure] = {}
+        self.gone: Recent[str, MeshFailure] = Recent(10_000)
         """Actors of this process that have ended: why."""
         self.ports: dict[int, Collector] = {}
         self.bulk = BulkBudget()
         self._port_numbers = count(1)
-        self._sequences: dict[tuple[str, str, str], count[int]] = {}
+        self._sequences: dict[str, dict[tuple[str, str], count[int]]] = {}
+        """Numbers of the next messages, by process, then (receiving actor, sending actor)."""
         self._early: dict[str, list[tuple[Link | None, int, list[Any], Taker]]] = {}
         self.root: Context | None = None
         """Context of a client's own code; None in a proc."""
@@ -109,11 +111,27 @@ class Runtime:
 
     def sequence(self, source_actor: str, proc: str, actor: str) -> int:
         """Number of the next message from one actor to another."""
-        key = (source_actor, proc, actor)
-        numbers = self._sequences.get(key)
+        numbers = self._sequences.get(proc)
         if numbers is None:
-            numbers = self._sequences.setdefault(key, count())
-        return next(numbers)
+            numbers = self._sequences.setdefault(proc, {})
+        key = (actor, source_actor)
+        number = numbers.get(key)
+        if number is None:
+            number = numbers.setdefault(key, count())
+        return next(number)
+
+    def forget_sequences(self, actor: str, targets: Sequence[tuple[str, str]]) -> None:
+        """A mesh of actors has ended: nothing more is sent to it."""
+        for proc, _ in targets:
+            numbers = self._sequences.get(proc)
+            if numbers:
+                for key in [key for key in numbers if key[0] == actor]:
+                    numbers.pop(key, None)
+
+    def forget_proc(self, proc: str) -> None:
+        """A process has ended: nothing more is sent to it."""
+        self._sequences.pop(proc, None)
+        self.control.pids.pop(proc, None)
 
     def cast(
         self,

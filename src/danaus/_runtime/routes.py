@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from danaus import _config
+from danaus._core.recent import Recent
 from danaus._net.link import Link
 from danaus._wire import kinds
 
@@ -30,11 +31,20 @@ __all__ = ["Routes"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
-_INQUIRIES = 200
-"""Times that the agent is asked about a process whose link has ended, before it counts as dead."""
+_REMEMBERED = 200_000
+"""Ended processes that are remembered; more than the largest mesh has."""
 
 _INQUIRY_PAUSE = 0.005
-"""Seconds between them, at first; the agent hears of a death within milliseconds."""
+"""Seconds until an agent is asked about a process whose link has ended; it grows by halves.
+
+The agent hears of a death within milliseconds.
+"""
+
+_TOLD_PAUSE = 1.0
+"""Seconds until an agent is asked that should have told by itself."""
+
+_PATIENCE = 5.0
+"""Pause at which the process counts as dead: its agent answers, but does not know."""
 
 
 class Routes:
@@ -62,7 +72,7 @@ class Routes:
         """Direct links by process."""
         self.agents: dict[str, Link] = {}
         """Links to agents by address."""
-        self.dead: dict[str, dict[str, Any] | None] = {}
+        self.dead: Recent[str, dict[str, Any] | None] = Recent(_REMEMBERED)
         """Processes that have ended, with the report."""
         self._addresses: dict[str, str] = {}
         self._extra: set[Link] = set()
@@ -161,20 +171,23 @@ class Routes:
             if self.links.get(proc) is link:
                 del self.links[proc]
         if not self._closed and proc not in self.dead:
-            self._inquire(proc, _INQUIRIES)
+            # An agent that knows this process tells it of the death by itself.
+            told = self._addresses.get(proc) in self.agents
+            pause = _TOLD_PAUSE if told else _INQUIRY_PAUSE
+            self.reactor.call_later(pause, lambda: self._inquire(proc, pause))
 
-    def _inquire(self, proc: str, tries: int) -> None:
+    def _inquire(self, proc: str, pause: float) -> None:
         """Ask the agent what became of a process whose link has ended.
 
-        The link ends before the agent hears of the death, so it is asked again for a while. A
-        process that lives is dialled by this, and its link replaced.
+        The link ends before the agent hears of the death, so it is asked again, less and less
+        often. A process that lives is dialled by this, and its link replaced.
         """
         if self._closed or proc in self.dead or proc in self.links:
             return
         address = self._addresses.get(proc)
         if address is None:
             return  # it dialled us; whoever waits for it has its address and dials
-        if tries == 0:
+        if pause > _PATIENCE:
             self.bury(proc, None)
             return
         sock = connect(address, [kinds.DIAL, self.me, proc])
@@ -186,8 +199,7 @@ class Routes:
             with self._lock:
                 if self.links.get(proc) is link:
                     del self.links[proc]
-            pause = _INQUIRY_PAUSE if tries > _INQUIRIES // 2 else 0.05
-            self.reactor.call_later(pause, lambda: self._inquire(proc, tries - 1))
+            self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
 
         with self._lock:
             self.links[proc] = Link(sock, self.reactor, self._on_frame, ended, proc)
