@@ -1,6 +1,7 @@
 """Packets between an agent and its zygote: msgpack values with descriptors, over a socket pair.
 
-Blocking and simple: both ends are single-threaded and trust each other.
+Blocking and simple: both ends are single-threaded and trust each other. The agent never waits in a
+send, though (`danaus._proc.zygotes`): two ends that both wait for room would wait for ever.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["MAX_DESCRIPTORS", "receive", "send"]
+__all__ = ["MAX_DESCRIPTORS", "encode", "receive", "rights", "send"]
 
 MAX_DESCRIPTORS = 180
 """Descriptors in one packet; the kernel's limit is 253."""
@@ -22,14 +23,23 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:
-    """Send one packet."""
+def encode(value: Any, count: int) -> bytes:
+    """The bytes of a packet that ``count`` descriptors accompany."""
     body = _encode(value)
-    data = _length.pack(len(body), len(fds or ())) + body
-    ancillary = []
-    if fds:
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-    sent = sock.sendmsg([data], ancillary, socket.MSG_NOSIGNAL)
+    return _length.pack(len(body), count) + body
+
+
+def rights(fds: list[int]) -> list[tuple[int, int, array.array[int]]]:
+    """Ancillary data that passes these descriptors."""
+    if not fds:
+        return []
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+
+
+def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:
+    """Send one packet; waits until the other end takes it."""
+    data = encode(value, len(fds or ()))
+    sent = sock.sendmsg([data], rights(fds or []), socket.MSG_NOSIGNAL)
     if sent < len(data):
         sock.sendall(data[sent:])
 

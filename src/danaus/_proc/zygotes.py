@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +17,61 @@ if TYPE_CHECKING:
 
 __all__ = ["Zygotes"]
 
+_DONTWAIT = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
 Ready = Callable[[int, str | None], None]
 
 
 class _Connection:
-    """One zygote's socket, as the reactor sees it."""
+    """One zygote's socket. What it does not take at once is queued: the agent never waits."""
 
-    def __init__(self, sock: socket.socket, call: Callable[[], None]) -> None:
+    def __init__(self, sock: socket.socket, reactor: Reactor, call: Callable[[], None]) -> None:
         self.sock = sock
+        self._reactor = reactor
         self._call = call
+        self._queue: deque[tuple[bytes, list[int]]] = deque()
+        reactor.register(sock.fileno(), self)
 
-    def on_ready(self, _mask: int) -> None:
-        """A report is there, or the zygote is gone."""
-        self._call()
+    def on_ready(self, mask: int) -> None:
+        """A report is there, there is room for requests, or the zygote is gone."""
+        if mask & select.EPOLLOUT:
+            self._drain()
+        if mask & ~select.EPOLLOUT:
+            self._call()
+
+    def send(self, value: Any, fds: list[int]) -> None:
+        """Send a packet; the descriptors are closed once they have been passed on."""
+        self._queue.append((packet.encode(value, len(fds)), fds))
+        if len(self._queue) == 1:
+            self._drain()
+
+    def _drain(self) -> None:
+        while self._queue:
+            data, fds = self._queue.popleft()
+            try:
+                sent = self.sock.sendmsg([data], packet.rights(fds), _DONTWAIT)
+            except BlockingIOError:
+                self._queue.appendleft((data, fds))
+                self._reactor.modify(self.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
+                return
+            except OSError:
+                sent = len(data)  # the zygote is gone; its end of the socket says so
+            for fd in fds:
+                os.close(fd)
+            if sent < len(data):
+                self._queue.appendleft((data[sent:], []))
+        if self.sock.fileno() >= 0:
+            self._reactor.modify(self.sock.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        """Close the socket, and what was not passed on."""
+        if self.sock.fileno() >= 0:
+            self._reactor.unregister(self.sock.fileno())
+            self.sock.close()
+        for _, fds in self._queue:
+            for fd in fds:
+                os.close(fd)
+        self._queue.clear()
 
 
 class Zygotes:
@@ -52,9 +96,7 @@ class Zygotes:
 
     def _add(self, sock: socket.socket) -> int:
         index = len(self._connections)
-        connection = _Connection(sock, lambda: self._receive(index))
-        self._connections.append(connection)
-        self._reactor.register(sock.fileno(), connection)
+        self._connections.append(_Connection(sock, self._reactor, lambda: self._receive(index)))
         return index
 
     def when_ready(self, modules: tuple[str, ...], call: Ready) -> None:
@@ -71,8 +113,7 @@ class Zygotes:
 
     def _branch(self, modules: tuple[str, ...]) -> int:
         ours, theirs = socket.socketpair()
-        packet.send(self._connections[0].sock, ["branch", list(modules)], [theirs.fileno()])
-        theirs.close()
+        self._connections[0].send(["branch", list(modules)], [theirs.detach()])
         index = self._by_modules[modules] = self._add(ours)
         self._waiting[index] = []
         return index
@@ -84,8 +125,7 @@ class Zygotes:
         except OSError:
             received = None
         if received is None:
-            self._reactor.unregister(sock.fileno())
-            sock.close()
+            self._connections[index].close()
             if index == 0:
                 self._on_lost()
             else:
@@ -107,20 +147,11 @@ class Zygotes:
         self, index: int, template: dict[str, Any], procs: list[list[Any]], fds: list[int]
     ) -> None:
         """Fork procs; their descriptors are closed here."""
-        try:
-            packet.send(self._connections[index].sock, ["spawn", template, procs], fds)
-        except OSError:
-            for name, _ in procs:
-                self._on_report(["failed", name, "the zygote is gone"])
-        for fd in fds:
-            os.close(fd)
+        self._connections[index].send(["spawn", template, procs], fds)
 
     def signal(self, index: int, name: str, number: int) -> None:
         """Signal a proc's group; nothing happens when it has ended."""
-        try:
-            packet.send(self._connections[max(index, 0)].sock, ["signal", name, number])
-        except OSError:
-            return  # the zygote is gone, and so is all that it started
+        self._connections[max(index, 0)].send(["signal", name, number], [])
 
     def oom_since(self) -> bool:
         """True when the kernel killed for want of memory since this was last asked."""
@@ -132,9 +163,7 @@ class Zygotes:
     def close(self) -> None:
         """Let the zygotes end what is left, and wait until they have."""
         for connection in self._connections:
-            if connection.sock.fileno() >= 0:
-                self._reactor.unregister(connection.sock.fileno())
-                connection.sock.close()
+            connection.close()
         while True:
             try:
                 os.waitpid(-1, 0)
