@@ -133,3 +133,12 @@ def test_a_failure_tells_how_to_repeat_it():
     note = "\n".join(caught.value.__notes__)
     assert "--sim-seed=3" in note
     assert "event at ('receiver" in note
+
+
+def test_a_seed_that_fails_fails_again_in_the_same_way():
+    def failure() -> str:
+        with pytest.raises(AssertionError) as caught:
+            World(3, InboxWithoutDuplicateCheck).run()
+        return f"{caught.value} {caught.value.__notes__}"
+
+    assert failure() == failure()
