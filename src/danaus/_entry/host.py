@@ -30,7 +30,6 @@ def main() -> None:
         if launch is None:
             os._exit(0)
         del theirs
-        gc.unfreeze()
         _proc.run_proc(launch)
         return
     theirs.close()
