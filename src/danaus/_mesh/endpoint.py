@@ -109,7 +109,7 @@ class Endpoint:
         self._signature.check(args, kwargs)
         mesh = self._mesh
         caller = context()
-        me = caller.actor_instance._runtime
+        me = caller.actor_instance.runtime
         targets = mesh._targets()
         call = self._outgoing()
         failure = me.faults.check(mesh._uid, mesh._base_ranks())
@@ -153,7 +153,7 @@ class Endpoint:
         self._signature.check(args, kwargs)
         mesh = self._mesh
         caller = context()
-        me = caller.actor_instance._runtime
+        me = caller.actor_instance.runtime
         call = self._outgoing()
         collector = OneReply(me.reactor, (target[0], target[2]), call)
         faults = me.faults
@@ -195,7 +195,7 @@ class Endpoint:
         self._signature.check(args, kwargs)
         mesh = self._mesh
         caller = context()
-        me = caller.actor_instance._runtime
+        me = caller.actor_instance.runtime
         targets = mesh._targets()
         call = self._outgoing()
         collector = StreamReplies(me.reactor, [(proc, rank) for proc, _, rank in targets], call)
@@ -218,7 +218,7 @@ class Endpoint:
         self._signature.check(args, kwargs)
         mesh = self._mesh
         caller = context()
-        me = caller.actor_instance._runtime
+        me = caller.actor_instance.runtime
         call = self._outgoing()
         faults = me.faults
         if faults.failed or faults.stopped:
@@ -238,7 +238,7 @@ class Endpoint:
     ) -> None:
         self._signature.check(args, kwargs)
         caller = context()
-        me = caller.actor_instance._runtime
+        me = caller.actor_instance.runtime
         call = self._outgoing()
         self._check_stopped(me, call)
         if port is not None:

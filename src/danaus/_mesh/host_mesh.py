@@ -337,7 +337,7 @@ class _Spawner:
         self._command = command
         self._env = env
         self._caller = context()
-        self._me = self._caller.actor_instance._runtime
+        self._me = self._caller.actor_instance.runtime
         self._extent = Extent(list(shape.labels), list(shape.ndslice.sizes))
         self._uid = f"{_plain(name)}-{unique(8)}"
         self._template = self._make_template(bootstrap, preload)
@@ -443,7 +443,7 @@ def this_host() -> HostMesh:
     The first use in a script starts the host's agent. It ends, with all that it started, when the
     script does.
     """
-    me = context().actor_instance._runtime
+    me = context().actor_instance.runtime
     shape = Shape([], NDSlice(offset=0, sizes=[], strides=[]))
     if me.spec:
         return HostMesh([(me.spec["host"], me.spec["agent"])], shape, python=me.spec.get("python"))

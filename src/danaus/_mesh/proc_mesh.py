@@ -130,7 +130,7 @@ class ProcMesh(MeshTrait):
         _check_class(Class)
         _check_name(name)
         caller = context()
-        me = caller.actor_instance._runtime
+        me = caller.actor_instance.runtime
         uid = fresh_name(name[:40])
         stopped = me.faults.stopped.get(self._uid)
         shape = self._shape_now

@@ -42,7 +42,7 @@ def _ask(
     assemble: Callable[[list[Any]], Any],
 ) -> Future[Any]:
     caller: Context = context()
-    me = caller.actor_instance._runtime
+    me = caller.actor_instance.runtime
     collector = ManyReplies(me.reactor, [(proc, rank) for proc, _, rank in targets], call, assemble)
     failure = me.faults.check(call.actor, base_ranks)
     if failure is not None:

@@ -63,7 +63,7 @@ class OneReply:
     __slots__ = ("call", "future", "targets")
 
     def __init__(self, reactor: Reactor | None, target: Target, call: OutgoingCall) -> None:
-        self.targets = (target,)
+        self.targets: Sequence[Target] = (target,)
         self.call = call
         self.future: Future[Any] = new_future(reactor, call)
 

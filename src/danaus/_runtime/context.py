@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from danaus._runtime.call import Call
     from danaus._runtime.router import Runtime
 
-__all__ = ["Context", "CreatorInstance", "Instance", "current"]
+__all__ = ["Context", "CreatorInstance", "Instance", "current", "extent_from"]
 
 current: ContextVar[Context | None] = ContextVar("danaus_context", default=None)
 """The context of the running thread or task; None outside actors."""
@@ -35,7 +35,7 @@ class CreatorInstance:
 class Instance:
     """One actor, as its own code sees it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its fields
         self,
         runtime: Runtime,
         uid: str,
@@ -47,7 +47,8 @@ class Instance:
         creator: CreatorInstance | None = None,
         path: str = "<root>",
     ) -> None:
-        self._runtime = runtime
+        self.runtime = runtime
+        """The runtime of its process; for Danaus itself."""
         self.uid = uid
         self.name = name
         self.class_name = class_name
@@ -61,18 +62,18 @@ class Instance:
     @property
     def actor_id(self) -> str:
         """Its address: proc and actor."""
-        return f"{self._runtime.id}.{self.uid}"
+        return f"{self.runtime.id}.{self.uid}"
 
     @property
     def proc_id(self) -> str:
         """Id of the process that it lives in."""
-        return self._runtime.id
+        return self.runtime.id
 
     @property
     def proc_mesh(self) -> Any:
         """The proc mesh that it was spawned on."""
         if self._proc_mesh is None:
-            self._proc_mesh = self._runtime.own_proc_mesh()
+            self._proc_mesh = self.runtime.own_proc_mesh()
         return self._proc_mesh
 
     @property
@@ -83,15 +84,26 @@ class Instance:
             return mesh
         return mesh.slice(**dict(self.rank))
 
+    def as_creator(self) -> CreatorInstance:
+        """What the actors that it makes know of it."""
+        return CreatorInstance(
+            rank=self.rank,
+            proc_mesh=self._proc_mesh,
+            proc=None,
+            name=self.name,
+            class_name=self.class_name,
+            creator=self.creator,
+        )
+
     def abort(self, reason: str | None = None) -> None:
         """Die, with a supervision event whose report has the reason."""
-        self._runtime.abort_actor(self.uid, reason or "no reason provided")
+        self.runtime.abort_actor(self.uid, reason or "no reason provided")
 
     kill = abort
 
     def stop(self, reason: str | None = None) -> None:
         """End in good order after the messages that are queued already."""
-        self._runtime.stop_own_actor(self.uid, reason or "stopped by itself")
+        self.runtime.stop_own_actor(self.uid, reason or "stopped by itself")
 
     def set_system(self) -> None:
         """Hide it from lists for users."""

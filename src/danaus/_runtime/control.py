@@ -32,7 +32,7 @@ class Control:
         """Handle one frame; descriptors that it brings are used or closed."""
         if kind == kinds.HANDOVER:
             self._runtime.routes.adopt(fds.pop(), routing[0])
-        elif kind == kinds.PROC_EXIT or kind == kinds.REFUSED:
+        elif kind in (kinds.PROC_EXIT, kinds.REFUSED):
             self._runtime.routes.bury(routing[0], routing[1])
         elif kind == kinds.PROC_UP:
             self.pids[routing[0]] = routing[1]

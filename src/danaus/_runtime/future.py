@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from danaus._net.reactor import Reactor, Waiter
 
@@ -60,6 +60,20 @@ class Future(Generic[R]):
     _coro: Coroutine[Any, Any, Any] | None
     _consumed: bool
     call: Any
+
+    def __new__(cls, reactor: Reactor | None = None, call: Any = None) -> Self:
+        self = object.__new__(cls)
+        self._done = False
+        self._value = None
+        self._error = None
+        self._thunk = None
+        self._waiters = None
+        self._callbacks = None
+        self._reactor = reactor
+        self._coro = None
+        self._consumed = False
+        self.call = call
+        return self
 
     def __init__(self) -> None:
         raise TypeError(
@@ -246,9 +260,9 @@ class Future(Generic[R]):
     @staticmethod
     def _from_coro(coro: Coroutine[Any, Any, R]) -> Future[R]:
         """A future that runs ``coro`` in a thread of its own when it is first observed."""
-        future = cast("Future[R]", new_future(None))
-        future._coro = coro
-        return future
+        self: Future[R] = new_future(None)
+        self._coro = coro
+        return self
 
     def _take_inner(self) -> Any:
         """Take the future's work away from it; it is of no use afterwards."""
@@ -269,7 +283,7 @@ class Future(Generic[R]):
             import asyncio
 
             try:
-                self.set_value(asyncio.run(cast("Coroutine[Any, Any, Any]", coro)))
+                self.set_value(asyncio.run(coro))
             except BaseException as error:  # noqa: BLE001  # it is the result
                 self.set_error(error)
 
@@ -292,18 +306,7 @@ def new_future(reactor: Reactor | None, call: Any = None) -> Future[Any]:
         reactor: What a waiting thread may drive meanwhile.
         call: The call that it is the answer of, if it is one.
     """
-    future: Future[Any] = Future.__new__(Future)
-    future._done = False  # noqa: SLF001  # the class has no public constructor, by contract
-    future._value = None  # noqa: SLF001
-    future._error = None  # noqa: SLF001
-    future._thunk = None  # noqa: SLF001
-    future._waiters = None  # noqa: SLF001
-    future._callbacks = None  # noqa: SLF001
-    future._reactor = reactor  # noqa: SLF001
-    future._coro = None  # noqa: SLF001
-    future._consumed = False  # noqa: SLF001
-    future.call = call
-    return future
+    return Future.__new__(Future, reactor, call)  # `Future()` raises, by contract
 
 
 def _post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
@@ -313,7 +316,7 @@ def _post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
         return  # the loop is closed: nobody observes any more
 
 
-def _check(timeout: float) -> None:
+def _check(timeout: Any) -> None:
     if not isinstance(timeout, int | float) or not (0 <= timeout < math.inf):
         raise ValueError(
             f"invalid timeout {timeout!r}: expected a non-negative, finite number of seconds"
@@ -322,7 +325,7 @@ def _check(timeout: float) -> None:
 
 def _warn_in_loop() -> None:
     events = sys.modules.get("asyncio.events")
-    if events is not None and events._get_running_loop() is not None:
+    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001  # documented
         warnings.warn(
             "get() blocks the event loop of this thread until the result is there; "
             "use `await` instead",

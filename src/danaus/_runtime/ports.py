@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from danaus._runtime.collect import PortQueue
+from danaus._runtime.collect import PortQueue, Target
 from danaus._runtime.outcome import RAISED, VALUE, close_error
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.process import runtime
@@ -28,7 +29,7 @@ class Port(Generic[R]):
     arrive in order; those of several senders interleave.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its address
         self,
         proc: str,
         address: str,
@@ -50,7 +51,8 @@ class Port(Generic[R]):
         self._lock = threading.Lock()
         self.return_undeliverable = True
 
-    def _send(self, status: int, parts: Any) -> None:
+    def send_parts(self, status: int, parts: Any) -> None:
+        """Send what is pickled already."""
         if self._once:
             with self._lock:
                 if self._used:
@@ -72,13 +74,13 @@ class Port(Generic[R]):
             SerializationError: It cannot be pickled.
             EOFError: The port was for one message, which was sent.
         """
-        self._send(VALUE, dumps(obj))
+        self.send_parts(VALUE, dumps(obj))
 
     def exception(self, exception: BaseException) -> None:
         """Send an exception: the receiver raises it."""
-        self._send(RAISED, close_error(exception, "A remote actor call has failed."))
+        self.send_parts(RAISED, close_error(exception, "A remote actor call has failed."))
 
-    def _number_here(self, me: Runtime) -> int:
+    def number_here(self, me: Runtime) -> int:
         """Its number, for replies to messages of this process; forwarded if it lives elsewhere."""
         if self._proc == me.id:
             return self._number
@@ -98,14 +100,14 @@ class _Forward:
     """Replies that come to this process for a port of another."""
 
     def __init__(self, port: Port[Any]) -> None:
-        self.targets = ()
+        self.targets: Sequence[Target] = ()
         self.call = OutgoingCall("", "port", "", "forward")
         self._port = port
 
     def on_reply(self, rank: int, status: int, take: Any) -> bool:
         """Pass one on."""
         del rank
-        self._port._send(status, take())  # noqa: SLF001  # one machine in two classes
+        self._port.send_parts(status, take())
         return False
 
     def on_failure(self, rank: int, failure: Any) -> bool:

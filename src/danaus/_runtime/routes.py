@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from danaus._net.reactor import Reactor
     from danaus._wire.frame import Frame
 
-__all__ = ["Routes"]
+__all__ = ["Routes", "connect"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
