@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from danaus._runtime.endpoints import EndpointProperty, is_async_method
@@ -114,8 +114,8 @@ def endpoint(
         TypeError: It is not a function.
     """
     if method is None:
-        return lambda function: endpoint(
-            function,
+        return partial(
+            endpoint,
             propagate=propagate,
             explicit_response_port=explicit_response_port,
             instrument=instrument,
@@ -145,14 +145,14 @@ def concurrent_endpoint(
         ValueError: The method is not async, or is an endpoint already.
     """
     if method is None:
-        return lambda function: concurrent_endpoint(
-            function,
+        return partial(
+            concurrent_endpoint,
             propagate=propagate,
             explicit_response_port=explicit_response_port,
             instrument=instrument,
         )
     if isinstance(method, EndpointProperty):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004  # compatible
             "concurrent_endpoint does not wrap @endpoint; pass endpoint options to "
             "concurrent_endpoint itself"
         )

@@ -111,14 +111,15 @@ def _end_main_thread(code: int) -> None:
             raise SystemExit(code)
         hook(kind, error, trace)  # type: ignore[arg-type]
 
+    def init(self: SystemExit) -> None:
+        SystemExit.__init__(self, code)
+
     sys.excepthook = quiet
     if main.ident is None or not main.is_alive():
         return
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(main.ident),
-        ctypes.py_object(
-            type("Exit", (SystemExit,), {"__init__": lambda self: SystemExit.__init__(self, code)})
-        ),
+        ctypes.py_object(type("Exit", (SystemExit,), {"__init__": init})),
     )
     # A main thread that blocks in the kernel must come out of it: SIGINT does that, and its
     # handler stays whose it is.

@@ -16,9 +16,9 @@ TActor = TypeVar("TActor", bound=Actor)
 
 def get_or_spawn_controller(
     name: str,
-    Class: type[TActor],
+    Class: type[TActor],  # noqa: N803  # compatible
     *args: Any,
-    **kwargs: Any,  # noqa: N803
+    **kwargs: Any,
 ) -> Future[TActor]:
     """The controller of that name; made in the client's process when it does not exist.
 

@@ -16,11 +16,12 @@ from danaus._wire.codec import dumps_call
 from danaus.errors import SupervisionError
 
 if TYPE_CHECKING:
-    from danaus._mesh.actor_mesh import ActorMesh
+    from danaus._mesh.actor_ref import ActorRef
     from danaus._runtime.context import Context
     from danaus._runtime.endpoints import Signature
+    from danaus._runtime.outbox import Target
     from danaus._runtime.ports import Port
-    from danaus._runtime.router import Runtime, Target
+    from danaus._runtime.router import Runtime
 
 __all__ = ["Accumulator", "Endpoint", "ValueStream", "as_endpoint", "send"]
 
@@ -50,17 +51,17 @@ class ValueStream(Generic[R]):
 class Endpoint:
     """A method of all actors of a mesh."""
 
-    __slots__ = ("_mesh", "_method", "_outstanding", "_signature")
+    __slots__ = ("_actors", "_method", "_outstanding", "_signature")
 
-    def __init__(self, mesh: ActorMesh[Any], method: str, signature: Signature) -> None:
-        self._mesh = mesh
+    def __init__(self, actors: ActorRef, method: str, signature: Signature) -> None:
+        self._actors = actors
         self._method = method
         self._signature = signature
         self._outstanding: dict[int, int] = {}
         """Calls of `choose` that are not answered, by rank."""
 
     def __repr__(self) -> str:
-        return f"<Endpoint {self._method.lstrip('!')} of {self._mesh!r}>"
+        return f"<Endpoint {self._method.lstrip('!')} of {self._actors!r}>"
 
     @property
     def name(self) -> str:
@@ -68,8 +69,8 @@ class Endpoint:
         return self._method.lstrip("!")
 
     def _outgoing(self) -> OutgoingCall:
-        mesh = self._mesh
-        return OutgoingCall(mesh._uid, mesh._name_text, mesh._class_name, self._method)
+        actors = self._actors
+        return OutgoingCall(actors.uid, actors.name, actors.class_name, self._method)
 
     def _send(
         self,
@@ -80,7 +81,6 @@ class Endpoint:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        mesh = self._mesh
         parts = dumps_call(args, kwargs)
         handled = caller.call
         chain = None
@@ -88,16 +88,7 @@ class Endpoint:
             me_now = caller.actor_instance
             step = [me.id, me_now.uid, handled.method, call.port, me_now.name]
             chain = [*(handled.chain or ()), step]
-        me.cast(
-            caller,
-            mesh._uid,
-            targets,
-            self._method,
-            call.port,
-            mesh._encoded_extent(),
-            parts,
-            chain,
-        )
+        me.outbox.cast(caller, call, targets, self._actors.encoded_extent(), parts, chain)
 
     def call(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call all; a future of the `ValueMesh` of what they return.
@@ -107,13 +98,13 @@ class Endpoint:
             SupervisionError: One died, or was dead.
         """
         self._signature.check(args, kwargs)
-        mesh = self._mesh
+        actors = self._actors
         caller = context()
         me = caller.actor_instance.runtime
-        targets = mesh._targets()
+        targets = actors.targets()
         call = self._outgoing()
-        failure = me.faults.check(mesh._uid, mesh._base_ranks())
-        shape = mesh._reply_shape()
+        failure = me.faults.check(actors.uid, actors.base_ranks())
+        shape = actors.reply_shape()
         collector = ManyReplies(
             me.reactor,
             [(proc, rank) for proc, _, rank in targets],
@@ -138,8 +129,8 @@ class Endpoint:
         Raises:
             ValueError: The mesh has not exactly one actor.
         """
-        mesh = self._mesh
-        targets = mesh._targets()
+        actors = self._actors
+        targets = actors.targets()
         if len(targets) != 1:
             raise ValueError(
                 f"call_one requires exactly 1 actor, but mesh has {len(targets)}; "
@@ -151,14 +142,14 @@ class Endpoint:
         self, target: Target, position: int, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Future[Any]:
         self._signature.check(args, kwargs)
-        mesh = self._mesh
+        actors = self._actors
         caller = context()
         me = caller.actor_instance.runtime
         call = self._outgoing()
         collector = OneReply(me.reactor, (target[0], target[2]), call)
         faults = me.faults
         if faults.failed or faults.stopped:
-            failure = faults.check(mesh._uid, (mesh._base_ranks()[position],))
+            failure = faults.check(actors.uid, (actors.base_ranks()[position],))
             if failure is not None:
                 collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
                 return collector.future
@@ -176,10 +167,11 @@ class Endpoint:
 
         Ties are broken at random.
         """
-        targets = self._mesh._targets()
+        targets = self._actors.targets()
         outstanding = self._outstanding
         least = min(outstanding.get(rank, 0) for _, _, rank in targets)
-        position = choice([i for i, t in enumerate(targets) if outstanding.get(t[2], 0) == least])
+        idle = [i for i, target in enumerate(targets) if outstanding.get(target[2], 0) == least]
+        position = choice(idle)  # noqa: S311  # no secret
         rank = targets[position][2]
         outstanding[rank] = outstanding.get(rank, 0) + 1
         future = self._one(targets[position], position, args, kwargs)
@@ -193,13 +185,13 @@ class Endpoint:
     def stream(self, *args: Any, **kwargs: Any) -> ValueStream[Any]:
         """Call all; an iterator of one future a reply, in order of arrival."""
         self._signature.check(args, kwargs)
-        mesh = self._mesh
+        actors = self._actors
         caller = context()
         me = caller.actor_instance.runtime
-        targets = mesh._targets()
+        targets = actors.targets()
         call = self._outgoing()
         collector = StreamReplies(me.reactor, [(proc, rank) for proc, _, rank in targets], call)
-        failure = me.faults.check(mesh._uid, mesh._base_ranks())
+        failure = me.faults.check(actors.uid, actors.base_ranks())
         if failure is not None:
             for future in collector.futures:
                 future.set_error(SupervisionError.for_call(call.endpoint, failure))
@@ -216,19 +208,19 @@ class Endpoint:
     def broadcast(self, *args: Any, **kwargs: Any) -> None:
         """Send to all and want no answer. An exception there is the death of the actor."""
         self._signature.check(args, kwargs)
-        mesh = self._mesh
+        actors = self._actors
         caller = context()
         me = caller.actor_instance.runtime
         call = self._outgoing()
         faults = me.faults
         if faults.failed or faults.stopped:
-            failure = faults.check(mesh._uid, mesh._base_ranks())
+            failure = faults.check(actors.uid, actors.base_ranks())
             if failure is not None:
                 raise SupervisionError.for_call(call.endpoint, failure)
             self._check_stopped(me, call)
-        self._send(caller, me, mesh._targets(), call, args, kwargs)
+        self._send(caller, me, actors.targets(), call, args, kwargs)
 
-    def _send_to_port(
+    def send_to_port(
         self,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -236,15 +228,18 @@ class Endpoint:
         *,
         one: bool,
     ) -> None:
+        """Send to all, or to one at random; replies go to ``port``, or to nobody."""
         self._signature.check(args, kwargs)
         caller = context()
         me = caller.actor_instance.runtime
         call = self._outgoing()
         self._check_stopped(me, call)
         if port is not None:
-            call.port = port._number_here(me)
-        targets = self._mesh._targets()
-        self._send(caller, me, [choice(targets)] if one else targets, call, args, kwargs)
+            call.port = port.number_here(me)
+        targets = self._actors.targets()
+        if one:
+            targets = [choice(targets)]  # noqa: S311  # no secret
+        self._send(caller, me, targets, call, args, kwargs)
 
     def rref(self, *args: Any, **kwargs: Any) -> Any:
         """Belongs to the tensor engine, which Danaus does not have."""
@@ -284,7 +279,7 @@ def send(
     """
     if selection not in ("all", "choose"):
         raise ValueError(f"Invalid selection: {selection}; expected 'all' or 'choose'")
-    endpoint._send_to_port(args, kwargs, port, one=selection == "choose")
+    endpoint.send_to_port(args, kwargs, port, one=selection == "choose")
 
 
 def as_endpoint(
@@ -302,7 +297,7 @@ def as_endpoint(
 
     del propagate
     if not isinstance(not_an_endpoint, NotAnEndpoint):
-        raise ValueError("expected an method of a spawned actor")
+        raise ValueError("expected an method of a spawned actor")  # noqa: TRY004  # compatible
     return not_an_endpoint.as_endpoint(explicit_response_port=explicit_response_port)
 
 
@@ -321,16 +316,14 @@ class Accumulator(Generic[A, R]):
     def accumulate(self, *args: Any, **kwargs: Any) -> Future[A]:
         """Call all; a future of the fold, which starts at the identity."""
         stream = list(self._endpoint.stream(*args, **kwargs))
-        first = stream[0] if stream else None
-        result = new_future(
-            first._reactor if first is not None else None, first.call if first is not None else None
-        )
+        reactor = context().actor_instance.runtime.reactor
+        result = new_future(reactor, stream[0].call if stream else None)
         left = len(stream)
 
         def fold() -> A:
             value = self._identity
             for future in stream:
-                value = self._combine(value, future._observe())
+                value = self._combine(value, future.get())
             return value
 
         def arrived() -> None:

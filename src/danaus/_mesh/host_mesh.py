@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -27,12 +27,22 @@ from danaus._wire.codec import dumps
 if TYPE_CHECKING:
     from danaus._runtime.router import Runtime
 
-__all__ = ["BootstrapCommand", "HostMesh", "default_bootstrap_cmd", "this_host", "this_proc"]
+__all__ = [
+    "BootstrapCommand",
+    "HostMesh",
+    "default_bootstrap_cmd",
+    "local_host",
+    "this_host",
+    "this_proc",
+]
 
 _encode = msgspec.msgpack.Encoder().encode
 
 Host = tuple[str, str]
 """(name, address of its agent)."""
+
+Environment = Mapping[str, str | None]
+"""Variables by name; None removes one."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ class HostMesh(MeshTrait):
 
     # procs
 
-    def spawn_procs(
+    def spawn_procs(  # noqa: PLR0913  # compatible
         self,
         per_host: Mapping[str, int] | None = None,
         bootstrap: Callable[[], Awaitable[None] | None] | None = None,
@@ -132,7 +142,7 @@ class HostMesh(MeshTrait):
         proc_bind: Sequence[Mapping[str, str]] | None = None,
         bootstrap_command: (BootstrapCommand | Callable[[Point], BootstrapCommand] | None) = None,
         *,
-        env: Mapping[str, str | None] | Callable[[Point], Mapping[str, str | None]] | None = None,
+        env: Environment | Callable[[Point], Environment] | None = None,
         preload: Sequence[str] = (),
     ) -> ProcMesh:
         """Start processes on every host; returns at once.
@@ -172,18 +182,8 @@ class HostMesh(MeshTrait):
         hosts = self._selected()
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
-        spawner = _Spawner(
-            self,
-            name or "procs",
-            hosts,
-            per,
-            shape,
-            bootstrap,
-            proc_bind,
-            bootstrap_command,
-            env,
-            preload,
-        )
+        wishes = _Wishes(bootstrap, proc_bind, bootstrap_command, env, preload)
+        spawner = _Spawner(self, name or "procs", hosts, per, shape, wishes)
         mesh = spawner.spawn()
         self._spawned.append(mesh)
         announce(mesh)
@@ -218,7 +218,7 @@ class HostMesh(MeshTrait):
     def stop(self) -> Future[None]:
         """Stop the processes that were spawned through this mesh; the hosts stay."""
         me = runtime()
-        futures = [p.stop() for p in self._spawned if p._uid in me.faults.owned]
+        futures = [p.stop() for p in self._spawned if p.uid in me.faults.owned]
         self._spawned.clear()
         return _all(futures)
 
@@ -260,7 +260,7 @@ class HostMesh(MeshTrait):
                 return
         done.set_value(None)
 
-    async def __aenter__(self) -> HostMesh:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -280,6 +280,11 @@ class HostMesh(MeshTrait):
     def __repr__(self) -> str:
         return f"<HostMesh {self.extent}>"
 
+    @property
+    def python(self) -> str | None:
+        """Interpreter of its procs; None for the hosts' own."""
+        return self._python
+
 
 def _rebuild(hosts: Sequence[Host], shape: Shape, python: str | None) -> HostMesh:
     return HostMesh(hosts, shape, python=python)
@@ -287,7 +292,7 @@ def _rebuild(hosts: Sequence[Host], shape: Shape, python: str | None) -> HostMes
 
 def _all(futures: Sequence[Future[Any]]) -> Future[None]:
     """A future that is settled when all of them are."""
-    done = new_future(futures[0]._reactor if futures else None)
+    done = new_future(runtime().reactor)
     left = len(futures)
     if not left:
         done.set_value(None)
@@ -303,13 +308,24 @@ def _all(futures: Sequence[Future[Any]]) -> Future[None]:
     return done
 
 
-def _extent_of(per_host: Mapping[str, int] | None) -> Extent:
+def _extent_of(per_host: Mapping[str, Any] | None) -> Extent:
     if per_host is None:
         return Extent([], [])
     for label, size in per_host.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(f"per_host[{label!r}] must be an integer of at least 1, got {size!r}")
     return Extent(list(per_host), list(per_host.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What `HostMesh.spawn_procs` was asked for; see there."""
+
+    bootstrap: Callable[[], Awaitable[None] | None] | None
+    proc_bind: Sequence[Mapping[str, str]] | None
+    command: BootstrapCommand | Callable[[Point], BootstrapCommand] | None
+    env: Environment | Callable[[Point], Environment] | None
+    preload: Sequence[str]
 
 
 class _Spawner:
@@ -322,30 +338,23 @@ class _Spawner:
         hosts: list[Host],
         per: int,
         shape: Shape,
-        bootstrap: Callable[[], Any] | None,
-        proc_bind: Sequence[Mapping[str, str]] | None,
-        command: BootstrapCommand | Callable[[Point], BootstrapCommand] | None,
-        env: Any,
-        preload: Sequence[str],
+        wishes: _Wishes,
     ) -> None:
         self._host_mesh = host_mesh
         self._name = name
         self._hosts = hosts
         self._per = per
         self._shape = shape
-        self._proc_bind = proc_bind
-        self._command = command
-        self._env = env
+        self._wishes = wishes
         self._caller = context()
         self._me = self._caller.actor_instance.runtime
         self._extent = Extent(list(shape.labels), list(shape.ndslice.sizes))
         self._uid = f"{_plain(name)}-{unique(8)}"
-        self._template = self._make_template(bootstrap, preload)
+        self._template = self._make_template()
 
-    def _make_template(
-        self, bootstrap: Callable[[], Any] | None, preload: Sequence[str]
-    ) -> dict[str, Any]:
+    def _make_template(self) -> dict[str, Any]:
         me = self._me
+        bootstrap = self._wishes.bootstrap
         setup = dumps([bootstrap])[0] if bootstrap is not None else None
         return {
             "mesh": self._uid,
@@ -354,10 +363,10 @@ class _Spawner:
             "cwd": _cwd(),
             "path": [p or _cwd() for p in sys.path],
             "argv": list(sys.argv),
-            "python": self._host_mesh._python,
+            "python": self._host_mesh.python,
             "config": _config.snapshot_runtime(),
             "setup": setup,
-            "preload": list(preload),
+            "preload": list(self._wishes.preload),
             "labels": list(self._shape.labels),
             "sizes": list(self._shape.ndslice.sizes),
             "tail_lines": _config.get("tail_log_lines"),
@@ -409,12 +418,13 @@ class _Spawner:
     def _overrides(self, rank: int) -> dict[str, Any]:
         point = Point(rank, self._extent)
         overrides: dict[str, Any] = {"rank": rank}
-        env = self._env(point) if callable(self._env) else self._env
+        wishes = self._wishes
+        env = wishes.env(point) if callable(wishes.env) else wishes.env
         if env:
             overrides["env"] = {str(k): v for k, v in env.items()}
-        if self._proc_bind is not None:
-            overrides.update(bind(self._proc_bind[rank % self._per]))
-        command = self._command(point) if callable(self._command) else self._command
+        if wishes.proc_bind is not None:
+            overrides.update(bind(wishes.proc_bind[rank % self._per]))
+        command = wishes.command(point) if callable(wishes.command) else wishes.command
         if command is not None:
             overrides["command"] = {
                 "program": command.program,

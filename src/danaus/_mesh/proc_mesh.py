@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from danaus import _config
 from danaus._mesh.actor import Actor
 from danaus._mesh.actor_mesh import ActorMesh, endpoint_collisions
+from danaus._mesh.actor_ref import ActorRef
 from danaus._mesh.proc_table import ProcTable
-from danaus._runtime.context import CreatorInstance
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.identity import fresh_name
 from danaus._runtime.owned import OwnedMesh
 from danaus._runtime.process import context, runtime
-from danaus._shape import Extent, MeshTrait, NDSlice, Shape
+from danaus._shape import MeshTrait, NDSlice, Shape
 from danaus._wire import kinds
-from danaus._wire.codec import Parts, dumps
+from danaus._wire.codec import dumps
 from danaus.errors import SerializationError
 
 if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
-    from danaus._runtime.router import Runtime, Target
+    from danaus._runtime.outbox import Target
+    from danaus._runtime.router import Runtime
 
 __all__ = [
     "ProcMesh",
+    "announce",
     "own_mesh",
     "register_proc_mesh_spawn_callback",
     "unregister_proc_mesh_spawn_callback",
@@ -62,7 +63,7 @@ class ProcMesh(MeshTrait):
         >>> trainers = procs.spawn("trainer", Trainer, lr=1e-3)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its fields
         self,
         uid: str,
         name: str,
@@ -81,6 +82,11 @@ class ProcMesh(MeshTrait):
         self._owned = owned
         self._respawn = respawn
         self._lock = threading.Lock()
+
+    @property
+    def uid(self) -> str:
+        """Id of the mesh as it was spawned."""
+        return self._uid
 
     # shape
 
@@ -138,13 +144,12 @@ class ProcMesh(MeshTrait):
         procs = [self._table.procs[b] for b in base]
         table = ProcTable(self._uid, procs)
         own_shape = Shape(shape.labels, NDSlice.new_row_major(shape.ndslice.sizes))
-        mesh: ActorMesh[TActor] = ActorMesh(
-            uid, name, Class, table, own_shape, proc_mesh=self, owned=True
-        )
+        actors = ActorRef(uid, name, Class, table, own_shape)
+        mesh: ActorMesh[TActor] = ActorMesh(actors, proc_mesh=self, owned=True)
         if stopped is not None:
             me.faults.stopped[uid] = f"`ProcMesh` has already been stopped ({stopped})"
             return mesh  # type: ignore[return-value]
-        creator = _creator_of(caller)
+        creator = caller.actor_instance.as_creator()
         try:
             parts = dumps((_actor_class(Class), args, kwargs, self, creator))
         except SerializationError as error:
@@ -175,11 +180,10 @@ class ProcMesh(MeshTrait):
     @staticmethod
     def _start(me: Runtime, owned: OwnedMesh, rank: int, proc: str, address: str) -> None:
         parts, fields = owned.birth
-        me.send_to_actor(
+        me.outbox.send_to_actor(
             me.context_of(owned.owner_actor),
             kinds.SPAWN_ACTOR,
-            proc,
-            address,
+            (proc, address),
             owned.uid,
             ({**fields, "rank": rank},),
             parts,
@@ -197,7 +201,7 @@ class ProcMesh(MeshTrait):
             future = new_future(None)
             future.set_error(RuntimeError("`ProcMesh` has already been stopped"))
             return future
-        return procs_ready(self)
+        return procs_ready(self._uid, self._name_text, self._targets(), self._base_ranks())
 
     @property
     def host_mesh(self) -> HostMesh:
@@ -222,7 +226,7 @@ class ProcMesh(MeshTrait):
             raise ValueError("ProcMesh is not owned; must be stopped by an owner")
         return me.faults.stop_mesh(owned, reason)
 
-    async def __aenter__(self) -> ProcMesh:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -265,7 +269,25 @@ class ProcMesh(MeshTrait):
                     mesh.table.replace(own_rank, new)
                     me.faults.respawned(mesh.uid, own_rank)
                     self._start(me, mesh, own_rank, new, address)
-        return _when_ready(self, rank)
+        return self._when_ready(rank)
+
+    def _when_ready(self, rank: int) -> Future[None]:
+        """Settled when the process of that rank runs."""
+        from danaus._mesh.readiness import procs_ready
+
+        target = (*self._table.procs[rank], 0)
+        ready = procs_ready(self._uid, self._name_text, [target], [rank])
+        done = new_future(runtime().reactor)
+
+        def settle() -> None:
+            error = ready.exception(0)
+            if error is None:
+                done.set_value(None)
+            else:
+                done.set_error(error)
+
+        ready.add_callback(settle)
+        return done
 
     async def logging_option(
         self,
@@ -300,42 +322,11 @@ def _rebuild(
     return ProcMesh(uid, name, table, shape, host_mesh=host_mesh)
 
 
-def _when_ready(mesh: ProcMesh, rank: int) -> Future[None]:
-    from danaus._mesh.readiness import procs_ready
-
-    size = len(mesh._table.procs)
-    flat = Shape(["ranks"], NDSlice.new_row_major([size])).at("ranks", rank)
-    ready = procs_ready(mesh._new_with_shape(flat))
-    done = new_future(ready._reactor)
-
-    def settle() -> None:
-        error = ready.exception(0)
-        if error is None:
-            done.set_value(None)
-        else:
-            done.set_error(error)
-
-    ready.add_callback(settle)
-    return done
-
-
 def own_mesh(me: Runtime) -> ProcMesh:
     """The calling process as a mesh of one."""
     table = ProcTable(f"own-{me.id}", [(me.id, me.address)])
     shape = Shape([], NDSlice(offset=0, sizes=[], strides=[]))
     return ProcMesh(f"own-{me.id}", me.id, table, shape)
-
-
-def _creator_of(caller: Any) -> CreatorInstance:
-    instance = caller.actor_instance
-    return CreatorInstance(
-        rank=instance.rank,
-        proc_mesh=instance._proc_mesh,
-        proc=None,
-        name=instance.name,
-        class_name=instance.class_name,
-        creator=instance.creator,
-    )
 
 
 def _actor_class(cls: type) -> type:
@@ -345,7 +336,7 @@ def _actor_class(cls: type) -> type:
 
 def _check_class(cls: Any) -> None:
     if not (isinstance(cls, type) and issubclass(cls, Actor)):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004  # compatible
             f"{cls!r} is not an Actor class; derive it from danaus.actor.Actor to spawn it"
         )
     hidden = endpoint_collisions(cls)
@@ -364,6 +355,3 @@ def _check_name(name: Any) -> None:
             f"an actor mesh needs a name of 1 to {_NAME_LIMIT} printable characters, got "
             f"{name[:40]!r} of {len(name)}"
         )
-
-
-_: Sequence[Any] = (Extent, Parts, _config)

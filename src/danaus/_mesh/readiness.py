@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from danaus._runtime.cell import READY
 from danaus._runtime.collect import ManyReplies
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.process import context
@@ -13,25 +14,33 @@ from danaus._wire.codec import dumps_call
 from danaus.errors import SupervisionError
 
 if TYPE_CHECKING:
-    from danaus._mesh.actor_mesh import ActorMesh
-    from danaus._mesh.proc_mesh import ProcMesh
+    from danaus._mesh.actor_ref import ActorRef
     from danaus._runtime.context import Context
     from danaus._runtime.future import Future
-    from danaus._runtime.router import Target
+    from danaus._runtime.outbox import Target
 
 __all__ = ["actors_ready", "procs_ready"]
 
 
-def actors_ready(mesh: ActorMesh[Any]) -> Future[None]:
+def actors_ready(actors: ActorRef) -> Future[None]:
     """Settled with None when all constructors have returned."""
-    call = OutgoingCall(mesh._uid, mesh._name_text, mesh._class_name, "__init__")
-    return _ask(mesh._uid, mesh._targets(), mesh._base_ranks(), call, lambda _values: None)
+    call = OutgoingCall(actors.uid, actors.name, actors.class_name, "__init__")
+    return _ask(actors.uid, actors.targets(), actors.base_ranks(), call, lambda _values: None)
 
 
-def procs_ready(mesh: ProcMesh) -> Future[bool]:
-    """Settled with True when all processes run and their bootstraps have returned."""
-    call = OutgoingCall(mesh._uid, mesh._name_text, "", "initialized")
-    return _ask(SETUP, mesh._targets(), mesh._base_ranks(), call, lambda _values: True)
+def procs_ready(
+    uid: str, name: str, targets: Sequence[Target], base_ranks: Sequence[int]
+) -> Future[bool]:
+    """Settled with True when these processes run and their bootstraps have returned.
+
+    Args:
+        uid: Id of the mesh.
+        name: Its name, for error texts.
+        targets: The processes.
+        base_ranks: Their ranks in the mesh as it was spawned.
+    """
+    call = OutgoingCall(uid, name, "", "initialized")
+    return _ask(SETUP, targets, base_ranks, call, lambda _values: True)
 
 
 def _ask(
@@ -49,5 +58,7 @@ def _ask(
         collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
         return collector.future
     call.port = me.new_port(collector)
-    me.cast(caller, actor, targets, "__ready__", call.port, b"", dumps_call((), {}), None)
+    question = OutgoingCall(actor, call.mesh_name, call.class_name, READY)
+    question.port = call.port
+    me.outbox.cast(caller, question, targets, b"", dumps_call((), {}), None)
     return collector.future

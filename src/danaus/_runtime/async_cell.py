@@ -41,7 +41,7 @@ class AsyncDriver:
         try:
             self._loop.run_until_complete(self._main())
         finally:
-            self._cell._async = None  # noqa: SLF001  # the two are one machine in two modules
+            self._cell.driver = None
             try:
                 self._cancel_rest()
             finally:
@@ -71,8 +71,8 @@ class AsyncDriver:
 
     async def _main(self) -> None:
         cell = self._cell
-        cell._async = self  # noqa: SLF001
-        if not cell._construct():  # noqa: SLF001
+        cell.driver = self
+        if not cell.construct():
             return
         while cell.failure is None and not cell.stopped:
             item = self._next()
@@ -80,8 +80,8 @@ class AsyncDriver:
                 await self._sleep()
             elif isinstance(item, Call):
                 await self._handle(item)
-                if cell._abort is not None:  # noqa: SLF001
-                    await self._die(cell._abort)  # noqa: SLF001
+                if cell.abort_reason is not None:
+                    await self._die(cell.abort_reason)
             elif isinstance(item, Supervise):
                 self._supervise(item)
             elif isinstance(item, Stop):
@@ -143,11 +143,11 @@ class AsyncDriver:
 
     def _run_sync(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a sync endpoint so that it sees no running loop, as on any sync actor."""
-        asyncio._set_running_loop(None)
+        asyncio._set_running_loop(None)  # noqa: SLF001  # documented, for those who drive loops
         try:
             return method(*args, **kwargs)
         finally:
-            asyncio._set_running_loop(self._loop)
+            asyncio._set_running_loop(self._loop)  # noqa: SLF001
 
     # concurrent endpoints
 

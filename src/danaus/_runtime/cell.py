@@ -21,6 +21,7 @@ from danaus._wire.codec import dumps, loads
 from danaus.errors import CycleError, MeshFailure
 
 if TYPE_CHECKING:
+    from danaus._runtime.async_cell import AsyncDriver
     from danaus._runtime.router import Runtime
 
 __all__ = ["ActorCell", "Birth"]
@@ -64,7 +65,9 @@ class ActorCell:
         self.queue: deque[Item] = deque()
         self.control: deque[Item] = deque()
         self.instance: Any = None
-        self.cls: type = object
+        self.cls: type[Any] = object
+        self._args: tuple[Any, ...] = ()
+        self._kwargs: dict[str, Any] = {}
         self.identity: Instance | None = None
         self.failure: MeshFailure | None = None
         """Why it died; None while it lives, or when it ended in good order."""
@@ -76,8 +79,10 @@ class ActorCell:
         """Port of the call that its thread waits for in get(); -1 while it does not."""
         self._waiter = Waiter(runtime.reactor)
         self._idle = False
-        self._abort: str | None = None
-        self._async: Any = None
+        self.abort_reason: str | None = None
+        """Why it is to die once it has handled the message at hand; None while it need not."""
+        self.driver: AsyncDriver | None = None
+        """What serves it, if it has async endpoints."""
         self._ended = threading.Event()
         self._methods: dict[str, tuple[Any, EndpointProperty | None]] = {}
         self.thread = threading.Thread(
@@ -98,12 +103,12 @@ class ActorCell:
         if self._idle:
             self._idle = False
             self._waiter.wake()
-        elif self._async is not None:
-            self._async.kick()
+        elif self.driver is not None:
+            self.driver.kick()
 
     def abort(self, reason: str) -> None:
         """Let it die once it has handled the message that it handles now."""
-        self._abort = reason
+        self.abort_reason = reason
 
     def wait_ended(self, timeout: float) -> bool:
         """Wait until its thread has ended. False: time is up."""
@@ -143,7 +148,7 @@ class ActorCell:
                 from danaus._runtime.async_cell import AsyncDriver
 
                 AsyncDriver(self).run()
-            elif self._construct():
+            elif self.construct():
                 self._serve()
         finally:
             self._ended.set()
@@ -170,17 +175,19 @@ class ActorCell:
         current.set(Context(self.identity))
         return True
 
-    def _construct(self) -> bool:
+    def construct(self) -> bool:
+        """Make the instance. False: that was the end."""
         try:
-            self.instance = self.cls.__new__(self.cls)
+            cls: Any = self.cls
+            self.instance = cls.__new__(cls)
             self.runtime.constructing(self)
             self.instance.__init__(*self._args, **self._kwargs)
         except BaseException as error:  # noqa: BLE001  # border: user code
             self.die(f"the constructor of {self.title} raised", error)
             return False
         self._args, self._kwargs = (), {}
-        if self._abort is not None:
-            self.die(self._abort, None)
+        if self.abort_reason is not None:
+            self.die(self.abort_reason, None)
             return False
         return True
 
@@ -191,8 +198,8 @@ class ActorCell:
                 self.handle_sync(item)
                 if self.failure is not None:
                     return
-                if self._abort is not None:
-                    self.die(self._abort, None)
+                if self.abort_reason is not None:
+                    self.die(self.abort_reason, None)
                     return
             elif not self._handle_control(item):
                 return
@@ -341,10 +348,11 @@ class ActorCell:
         self.runtime.actor_died(self, failure)
         if call is not None and call.port >= 0:
             self.runtime.reply(call, FAILED, close_failure(failure))
-        self._close_queue(failure)
+        self.close_queue(failure)
         self.run_cleanup(error if isinstance(error, Exception) else RuntimeError(reason))
 
-    def _close_queue(self, failure: MeshFailure) -> None:
+    def close_queue(self, failure: MeshFailure) -> None:
+        """Answer what is queued: it will not be handled."""
         parts = close_failure(failure)
         while True:
             try:
@@ -361,8 +369,8 @@ class ActorCell:
         hook = getattr(self.instance, "__cleanup__", None)
         if hook is None or self.instance is None:
             return
-        if self._async is not None:
-            self._async.clean_up_later(error)
+        if self.driver is not None:
+            self.driver.clean_up_later(error)
             return
         try:
             hook(error)
@@ -387,7 +395,7 @@ class ActorCell:
         self.stopped = True
         self.runtime.actor_stopped(self, stop.reason)
         failure = self.runtime.stopped_failure(self, stop.reason)
-        self._close_queue(failure)
+        self.close_queue(failure)
         self.runtime.stopped(stop)
         self.instance = None
 

@@ -28,13 +28,14 @@ from danaus._core.supervision import (
     SupervisionEvent,
 )
 from danaus._runtime.call import Stop, Supervise
+from danaus._runtime.collect import ManyReplies
 from danaus._runtime.future import Future, new_future
+from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire import kinds
 from danaus.errors import MeshFailure
 
 if TYPE_CHECKING:
     from danaus._runtime.cell import ActorCell
-    from danaus._runtime.outgoing import OutgoingCall
     from danaus._runtime.owned import OwnedMesh
     from danaus._runtime.router import Runtime
 
@@ -144,7 +145,9 @@ class Faults:
                         self._rank_failed(mesh, rank, failure, proc)
         runtime.bulk.forget(proc)
         runtime.forget_proc(proc)
-        runtime.fail_targets(proc, lambda call, rank: self.for_call(proc, call, rank, expected))
+        runtime.fail_targets(
+            proc, lambda call, rank: self.for_call(proc, call, rank, expected=expected)
+        )
         for cell in list(runtime.cells.values()):
             if cell.birth.owner == proc:
                 cell.post(Stop(f"its owner, process {proc}, is gone", runtime.id, -1, 0, None))
@@ -154,7 +157,8 @@ class Faults:
         proc: str,
         call: OutgoingCall,
         rank: int,
-        expected: bool,  # noqa: FBT001
+        *,
+        expected: bool,
     ) -> MeshFailure:
         """The failure that a call to a rank in a dead process gets."""
         known = self.failed.get(call.actor, {})
@@ -204,7 +208,8 @@ class Faults:
             routing = _encode(
                 (birth.owner, birth.owner_actor, cell.uid, birth.rank, failure.to_dict())
             )
-            runtime.send_frame(kinds.SUPERVISE, birth.owner, birth.owner_address, routing)
+            to = (birth.owner, birth.owner_address)
+            runtime.outbox.send_frame(kinds.SUPERVISE, to, routing)
         self.actor_gone(cell.uid, failure.reason)
 
     def on_supervise(
@@ -296,7 +301,23 @@ class Faults:
         future.set_value(None)
 
     def _stop_actors(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
-        self._runtime.stop_actors(mesh, reason, future)
+        runtime = self._runtime
+        alive = [target for target in mesh.targets if target[0] not in runtime.routes.dead]
+        call = OutgoingCall(mesh.uid, mesh.name, mesh.class_name, "stop")
+        collector = ManyReplies(
+            runtime.reactor, [(proc, i) for i, (proc, _) in enumerate(alive)], call, _nothing
+        )
+
+        def settle() -> None:
+            collector.future.exception(0)
+            self._ended(mesh, future)
+
+        collector.future.add_callback(settle)
+        port = runtime.new_port(collector)
+        context = runtime.context_of(mesh.owner_actor)
+        for i, target in enumerate(alive):
+            rest = (reason, port, i)
+            runtime.outbox.send_to_actor(context, kinds.STOP_ACTOR, target, mesh.uid, rest, [b""])
 
     def forget(self, uid: str) -> None:
         """A mesh has ended and its books are closed."""
@@ -305,7 +326,7 @@ class Faults:
             for name in gone:
                 mesh = self.owned.pop(name, None)
                 if mesh is not None:
-                    self._runtime.forget_sequences(name, mesh.targets)
+                    self._runtime.outbox.forget_mesh(name, mesh.targets)
                 self.failed.pop(name, None)
 
     def respawned(self, uid: str, rank: int) -> None:
@@ -313,3 +334,7 @@ class Faults:
         with self._lock:
             self.failed.get(uid, {}).pop(rank, None)
             self._handle(Respawned(mesh=uid, rank=rank))
+
+
+def _nothing(_values: list[object]) -> None:
+    """What stopped actors return."""

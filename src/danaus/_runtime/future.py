@@ -75,7 +75,7 @@ class Future(Generic[R]):
         self.call = call
         return self
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # pyright: ignore[reportInconsistentConstructor]  # it refuses
         raise TypeError(
             "Future objects are returned by Danaus operations and cannot be constructed directly."
         )
@@ -306,7 +306,7 @@ def new_future(reactor: Reactor | None, call: Any = None) -> Future[Any]:
         reactor: What a waiting thread may drive meanwhile.
         call: The call that it is the answer of, if it is one.
     """
-    return Future.__new__(Future, reactor, call)  # `Future()` raises, by contract
+    return Future.__new__(Future, reactor, call)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -61,9 +61,8 @@ class Port(Generic[R]):
         me = self._runtime
         if me is None or me.closed:
             me = self._runtime = runtime()
-        sent = me.send_to_port(
-            self._proc, self._number, self._rank, status, parts, self._address, self._link
-        )
+        to = (self._proc, self._address)
+        sent = me.outbox.send_to_port(to, self._number, self._rank, status, parts, self._link)
         if not sent and self.return_undeliverable:
             me.undeliverable(f"port {self._number} of {self._proc}", "the process is gone")
 

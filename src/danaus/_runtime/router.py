@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,26 +19,25 @@ import msgspec
 
 from danaus import _config
 from danaus._core.recent import Recent
-from danaus._net.link import Link, SharedPayload, share
 from danaus._net.reactor import Reactor
 from danaus._runtime.bulk import BulkBudget
 from danaus._runtime.call import Call, Construct, Stop, Taker
 from danaus._runtime.cell import ActorCell, Birth
-from danaus._runtime.collect import Collector, ManyReplies, PortQueue
+from danaus._runtime.collect import Collector, PortQueue
 from danaus._runtime.context import Context, Instance
 from danaus._runtime.control import Control
 from danaus._runtime.faults import Faults
+from danaus._runtime.outbox import Outbox, Target
 from danaus._runtime.outcome import FAILED, close_failure
-from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.routes import Routes
 from danaus._shape import Extent, Point
 from danaus._wire import kinds
-from danaus._wire.codec import Parts, copy_parts, set_threshold
+from danaus._wire.codec import set_threshold
 from danaus.errors import MeshFailure
 
 if TYPE_CHECKING:
-    from danaus._runtime.future import Future
-    from danaus._runtime.owned import OwnedMesh
+    from danaus._net.link import Link
+    from danaus._runtime.outgoing import OutgoingCall
     from danaus._wire.frame import Frame
 
 __all__ = ["Runtime", "Target"]
@@ -47,9 +46,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 _SINGLE = Extent([], [])
-
-Target = tuple[str, str, int]
-"""(process, address of its agent, rank)."""
 
 
 class Runtime:
@@ -72,19 +68,19 @@ class Runtime:
         """Actors of this process that have ended: why."""
         self.ports: dict[int, Collector] = {}
         self.bulk = BulkBudget()
+        self.outbox = Outbox(self)
+        self.reply = self.outbox.reply
+        """`Outbox.reply`."""
         self._port_numbers = count(1)
-        self._sequences: dict[str, dict[tuple[str, str], count[int]]] = {}
-        """Numbers of the next messages, by process, then (receiving actor, sending actor)."""
         self._early: dict[str, list[tuple[Link | None, int, list[Any], Taker]]] = {}
         self.root: Context | None = None
         """Context of a client's own code; None in a proc."""
-        self.sent = 0
         self.received = 0
-        self.bulk_sent = 0
         self.closed = False
         self._ready = threading.Event()
         self._ready.set()
         self.setup_failure: BaseException | None = None
+        self._setup_calls: list[Call] = []
         self.exit_hooks: list[Callable[[], None]] = []
         """Called when the interpreter ends while the runtime is up."""
         self.undelivered: Callable[[str, str], None] = _ignore
@@ -109,174 +105,10 @@ class Runtime:
         self.ports[port] = collector
         return port
 
-    def sequence(self, source_actor: str, proc: str, actor: str) -> int:
-        """Number of the next message from one actor to another."""
-        numbers = self._sequences.get(proc)
-        if numbers is None:
-            numbers = self._sequences.setdefault(proc, {})
-        key = (actor, source_actor)
-        number = numbers.get(key)
-        if number is None:
-            number = numbers.setdefault(key, count())
-        return next(number)
-
-    def forget_sequences(self, actor: str, targets: Sequence[tuple[str, str]]) -> None:
-        """A mesh of actors has ended: nothing more is sent to it."""
-        for proc, _ in targets:
-            numbers = self._sequences.get(proc)
-            if numbers:
-                for key in [key for key in numbers if key[0] == actor]:
-                    numbers.pop(key, None)
-
     def forget_proc(self, proc: str) -> None:
         """A process has ended: nothing more is sent to it."""
-        self._sequences.pop(proc, None)
+        self.outbox.forget_proc(proc)
         self.control.pids.pop(proc, None)
-
-    def cast(
-        self,
-        context: Context,
-        actor: str,
-        targets: Sequence[Target],
-        method: str,
-        port: int,
-        extent: bytes,
-        parts: Parts,
-        chain: list[Any] | None,
-    ) -> None:
-        """Send a call to each target; the replies come to ``port`` (-1: none are wanted)."""
-        source_actor = context.actor_instance.uid
-        self.sent += len(targets)
-        payload = self._share(parts)
-        try:
-            if len(targets) > _config.get("direct_links_max"):
-                targets = self._cast_by_agents(
-                    source_actor, actor, targets, method, port, extent, parts, payload, chain
-                )
-            for proc, address, rank in targets:
-                seq = self.sequence(source_actor, proc, actor)
-                try:
-                    routing = _encode(
-                        (proc, actor, self.id, source_actor, seq, method, port, rank, extent, chain)
-                    )
-                    if not self._send(kinds.CALL, proc, address, routing, parts, payload):
-                        self._fail_dead(port, proc)
-                except BaseException:
-                    # The number is taken: without a message of that number the actor would wait.
-                    self._skip(proc, address, actor, source_actor, seq)
-                    raise
-        finally:
-            if payload is not None:
-                payload.close()
-
-    def _fail_dead(self, port: int, proc: str) -> None:
-        """A call was to a process that is dead already."""
-        if port >= 0 and proc in self.routes.dead:
-            report = self.routes.dead[proc]
-            expected = bool(report and report.get("stopping"))
-            self.fail_targets(
-                proc, lambda call, rank: self.faults.for_call(proc, call, rank, expected)
-            )
-
-    def _share(self, parts: Parts) -> SharedPayload | None:
-        """Shared memory for large messages; None for small ones, which go as they are."""
-        if len(parts) == 1 and len(parts[0]) < _config.get("bulk_threshold"):
-            return None
-        payload = share(parts)
-        self.bulk_sent += payload.nbytes
-        return payload
-
-    def _skip(self, proc: str, address: str, actor: str, source: str, seq: int) -> None:
-        routing = _encode((proc, actor, self.id, source, seq, "", -1, 0, b"", None))
-        self._send(kinds.CALL, proc, address, routing, [b""], None)
-
-    def _send(
-        self,
-        kind: int,
-        proc: str,
-        address: str,
-        routing: bytes,
-        parts: Parts,
-        payload: SharedPayload | None,
-    ) -> bool:
-        """Send a frame to a process, this one included. False: it is dead."""
-        if proc == self.id:
-            self._deliver(kind, _decode(routing), Taker(None, -1, copy_parts(parts)), None)
-            return True
-        link = self.routes.links.get(proc)
-        if link is None or link.lost:
-            link = self.routes.to(proc, address)
-            if link is None:
-                return False
-        if payload is None:
-            return link.send_small(kind, routing, parts[0])  # type: ignore[arg-type]
-        if payload.nbytes and kind == kinds.CALL:
-            self.bulk.take(proc, payload.nbytes)
-        return link.send(kind, routing, payload)
-
-    def _cast_by_agents(
-        self,
-        source_actor: str,
-        actor: str,
-        targets: Sequence[Target],
-        method: str,
-        port: int,
-        extent: bytes,
-        parts: Parts,
-        payload: SharedPayload | None,
-        chain: list[Any] | None,
-    ) -> list[Target]:
-        """Send one frame to each host's agent, which fans it out; return who is left."""
-        groups: dict[str, list[tuple[str, bytes]]] = {}
-        rest: list[Target] = []
-        for target in targets:
-            proc, address, rank = target
-            if proc == self.id or not address or proc in self.routes.dead:
-                rest.append(target)
-                continue
-            seq = self.sequence(source_actor, proc, actor)
-            routing = _encode(
-                (proc, actor, self.id, source_actor, seq, method, port, rank, extent, chain)
-            )
-            groups.setdefault(address, []).append((proc, routing))
-        whole = (
-            payload
-            if payload is not None
-            else SharedPayload([len(part) for part in parts], list(parts), -1, 0)
-        )
-        for address, entries in groups.items():
-            link = self.routes.agent(address)
-            if link is not None:
-                link.send(kinds.CAST, _encode([kinds.CALL, entries]), whole)
-        return rest
-
-    def send_frame(self, kind: int, proc: str, address: str, routing: bytes) -> bool:
-        """Send a frame without a body. False: the process is dead."""
-        return self._send(kind, proc, address, routing, [b""], None)
-
-    def stop_actors(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
-        """Ask the actors of an owned mesh to end; ``future`` is settled when they have."""
-        context = self.context_of(mesh.owner_actor)
-        alive = [t for t in mesh.targets if t[0] not in self.routes.dead]
-        call = OutgoingCall(mesh.uid, mesh.name, mesh.class_name, "stop")
-
-        def done(_values: list[Any]) -> None:
-            self.faults.forget(mesh.uid)
-
-        collector = ManyReplies(
-            self.reactor, [(proc, i) for i, (proc, _) in enumerate(alive)], call, done
-        )
-        port = self.new_port(collector)
-
-        def settle() -> None:
-            collector.future.exception(0)
-            self.faults.forget(mesh.uid)
-            future.set_value(None)
-
-        collector.future.add_callback(settle)
-        for i, (proc, address) in enumerate(alive):
-            rest = (reason, port, i)
-            self.send_to_actor(context, kinds.STOP_ACTOR, proc, address, mesh.uid, rest, [b""])
 
     def context_of(self, actor: str) -> Context:
         """The context in which an actor of this process sends."""
@@ -287,58 +119,6 @@ class Runtime:
             return self.root
         return Context(Instance(self, actor, name=actor, class_name="", rank=Point(0, _SINGLE)))
 
-    def send_to_actor(
-        self,
-        context: Context,
-        kind: int,
-        proc: str,
-        address: str,
-        actor: str,
-        rest: Sequence[Any],
-        parts: Parts,
-    ) -> bool:
-        """Send a spawn or a stop, in order with the calls to that actor."""
-        source_actor = context.actor_instance.uid
-        payload = self._share(parts)
-        seq = self.sequence(source_actor, proc, actor)
-        routing = _encode((proc, actor, self.id, source_actor, seq, *rest))
-        try:
-            return self._send(kind, proc, address, routing, parts, payload)
-        finally:
-            if payload is not None:
-                payload.close()
-
-    def reply(self, call: Any, status: int, parts: Parts) -> None:
-        """Answer a call, on the link that it came by."""
-        if call.port >= 0:
-            self.send_to_port(
-                call.source, call.port, getattr(call, "rank", 0), status, parts, "", call.link
-            )
-
-    def send_to_port(
-        self,
-        proc: str,
-        port: int,
-        rank: int,
-        status: int,
-        parts: Parts,
-        address: str,
-        link: Link | None = None,
-    ) -> bool:
-        """Send a message to a port of any process. False: the process is dead."""
-        self.sent += 1
-        routing = _encode((proc, port, rank, status))
-        payload = self._share(parts)
-        try:
-            if link is not None and not link.lost:
-                if payload is None:
-                    return link.send_small(kinds.REPLY, routing, parts[0])  # type: ignore[arg-type]
-                return link.send(kinds.REPLY, routing, payload)
-            return self._send(kinds.REPLY, proc, address, routing, parts, payload)
-        finally:
-            if payload is not None:
-                payload.close()
-
     # receiving, on the driving thread
 
     def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
@@ -348,13 +128,12 @@ class Runtime:
             self.control.on_control(link, kind, routing, fds)
             return
         self.received += 1
-        if fds:
-            taker = Taker(frame, fds[0], None)
-        else:
-            taker = Taker(None, -1, frame.parts)  # type: ignore[arg-type]
-        self._deliver(kind, routing, taker, link)
+        parts: Any = frame.parts  # none of them is missing where there is no shared memory
+        taker = Taker(frame, fds[0], None) if fds else Taker(None, -1, parts)
+        self.deliver(kind, routing, taker, link)
 
-    def _deliver(self, kind: int, routing: list[Any], take: Taker, link: Link | None) -> None:
+    def deliver(self, kind: int, routing: list[Any], take: Taker, link: Link | None) -> None:
+        """Give a message to whom it is for; ``link`` is None when this process sent it."""
         if kind == kinds.CALL:
             cell = self.cells.get(routing[1])
             if cell is None:
@@ -382,7 +161,7 @@ class Runtime:
         else:
             cell.post(item)
             if cell.failure is not None:
-                cell._close_queue(cell.failure)  # noqa: SLF001  # it died as this was queued
+                cell.close_queue(cell.failure)  # it died as this was queued
 
     def _refuse(self, item: Any, failure: MeshFailure) -> None:
         if isinstance(item, Call):
@@ -436,7 +215,7 @@ class Runtime:
         for item in cell.inbox.accept((routing[2], routing[3]), routing[4], construct):
             self._post(cell, item)
         for held_link, kind, held, held_take in self._early.pop(uid, []):
-            self._deliver(kind, held, held_take, held_link)
+            self.deliver(kind, held, held_take, held_link)
 
     def _on_stop(self, routing: list[Any], link: Link | None) -> None:
         uid = routing[1]
@@ -505,7 +284,8 @@ class Runtime:
         """The response port of a call, for an endpoint that answers by it."""
         from danaus._runtime.ports import Port
 
-        return Port(call.source, "", call.port, call.rank, self, link=call.link)
+        port: Port[Any] = Port(call.source, "", call.port, call.rank, self, link=call.link)
+        return port
 
     def consumed(self, call: Call) -> None:
         """The parts of a call were taken: give its sender the room back."""
@@ -587,8 +367,6 @@ class Runtime:
         for call in waiting:
             self._answer_setup(call)
 
-    _setup_calls: list[Call] = []
-
     def wait_for_setup(self) -> None:
         """Return when the bootstrap function has ended."""
         self._ready.wait()
@@ -626,11 +404,11 @@ class Runtime:
         """Counts of this process since it started."""
         links = self.routes.all_links()
         return {
-            "messages_sent": self.sent,
+            "messages_sent": self.outbox.messages,
             "messages_received": self.received,
             "bytes_sent": sum(link.bytes_out for link in links) + self.routes.retired_bytes[0],
             "bytes_received": sum(link.bytes_in for link in links) + self.routes.retired_bytes[1],
-            "bulk_bytes": self.bulk_sent,
+            "bulk_bytes": self.outbox.bulk_bytes,
         }
 
     def close(self) -> None:

@@ -1,0 +1,264 @@
+"""What one process sends: numbered, pickled once, written by the thread that sends it.
+
+A message to few processes goes straight to each. One to many goes to each host's agent, which
+hands it to its procs. Numbers are given per (sending actor, receiving actor), so it does not
+matter which way a message takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from danaus import _config
+from danaus._net.link import SharedPayload, share
+from danaus._runtime.call import Taker
+from danaus._wire import kinds
+from danaus._wire.codec import Parts, copy_parts
+
+if TYPE_CHECKING:
+    from danaus._net.link import Link
+    from danaus._runtime.context import Context
+    from danaus._runtime.outgoing import OutgoingCall
+    from danaus._runtime.router import Runtime
+
+__all__ = ["Address", "Outbox", "Target"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+Address = tuple[str, str]
+"""(process, address of its agent); the address may be empty where a link is there already."""
+
+Target = tuple[str, str, int]
+"""(process, address of its agent, rank)."""
+
+
+class Outbox:
+    """The sending half of a `Runtime`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._routes = runtime.routes
+        self._numbers: dict[str, dict[tuple[str, str], count[int]]] = {}
+        """Numbers of the next messages, by process, then (receiving actor, sending actor)."""
+        self.messages = 0
+        """Messages sent so far."""
+        self.bulk_bytes = 0
+        """Bytes sent so far in shared memory."""
+
+    def _number(self, source_actor: str, proc: str, actor: str) -> int:
+        """Number of the next message from one actor to another."""
+        numbers = self._numbers.get(proc)
+        if numbers is None:
+            numbers = self._numbers.setdefault(proc, {})
+        key = (actor, source_actor)
+        number = numbers.get(key)
+        if number is None:
+            number = numbers.setdefault(key, count())
+        return next(number)
+
+    def forget_mesh(self, actor: str, targets: Sequence[Address]) -> None:
+        """A mesh of actors has ended: nothing more is sent to it."""
+        for proc, _ in targets:
+            numbers = self._numbers.get(proc)
+            if numbers:
+                for key in [key for key in numbers if key[0] == actor]:
+                    numbers.pop(key, None)
+
+    def forget_proc(self, proc: str) -> None:
+        """A process has ended: nothing more is sent to it."""
+        self._numbers.pop(proc, None)
+
+    def cast(
+        self,
+        context: Context,
+        call: OutgoingCall,
+        targets: Sequence[Target],
+        extent: bytes,
+        parts: Parts,
+        chain: list[Any] | None,
+    ) -> None:
+        """Send a call to each target; the replies come to its port (-1: none are wanted).
+
+        Args:
+            context: Who sends.
+            call: Which actor, method and port.
+            targets: Where to.
+            extent: The mesh that it is sent to, encoded; empty for a mesh of one.
+            parts: The pickled arguments.
+            chain: The calls that this one is made for, outermost first.
+
+        Raises:
+            OSError: There is not enough shared memory, or no descriptor left.
+        """
+        me = self._runtime.id
+        source_actor = context.actor_instance.uid
+        actor, method, port = call.actor, call.method, call.port
+        self.messages += len(targets)
+        payload = self._share(parts)
+        try:
+            if len(targets) > _config.get("direct_links_max"):
+                whole = payload or SharedPayload([len(p) for p in parts], list(parts), -1, 0)
+                targets = self._cast_by_agents(source_actor, call, targets, extent, whole, chain)
+            for proc, address, rank in targets:
+                seq = self._number(source_actor, proc, actor)
+                try:
+                    routing = _encode(
+                        (proc, actor, me, source_actor, seq, method, port, rank, extent, chain)
+                    )
+                    if not self._send(kinds.CALL, proc, address, routing, parts, payload):
+                        self._fail_dead(port, proc)
+                except BaseException:
+                    # The number is taken: without a message of that number the actor would wait.
+                    self._skip(proc, address, actor, source_actor, seq)
+                    raise
+        finally:
+            if payload is not None:
+                payload.close()
+
+    def _fail_dead(self, port: int, proc: str) -> None:
+        """A call was to a process that is dead already."""
+        runtime = self._runtime
+        if port >= 0 and proc in self._routes.dead:
+            report = self._routes.dead[proc]
+            expected = bool(report and report.get("stopping"))
+            runtime.fail_targets(
+                proc,
+                lambda call, rank: runtime.faults.for_call(proc, call, rank, expected=expected),
+            )
+
+    def _share(self, parts: Parts) -> SharedPayload | None:
+        """Shared memory for large messages; None for small ones, which go as they are."""
+        if len(parts) == 1 and len(parts[0]) < _config.get("bulk_threshold"):
+            return None
+        payload = share(parts)
+        self.bulk_bytes += payload.nbytes
+        return payload
+
+    def _skip(self, proc: str, address: str, actor: str, source: str, seq: int) -> None:
+        routing = _encode((proc, actor, self._runtime.id, source, seq, "", -1, 0, b"", None))
+        self._send(kinds.CALL, proc, address, routing, [b""], None)
+
+    def _send(
+        self,
+        kind: int,
+        proc: str,
+        address: str,
+        routing: bytes,
+        parts: Parts,
+        payload: SharedPayload | None,
+    ) -> bool:
+        """Send a frame to a process, this one included. False: it is dead."""
+        runtime = self._runtime
+        if proc == runtime.id:
+            runtime.deliver(kind, _decode(routing), Taker(None, -1, copy_parts(parts)), None)
+            return True
+        link = self._routes.links.get(proc)
+        if link is None or link.lost:
+            link = self._routes.to(proc, address)
+            if link is None:
+                return False
+        if payload is None:
+            return link.send_small(kind, routing, parts[0])  # type: ignore[arg-type]
+        if payload.nbytes and kind == kinds.CALL:
+            runtime.bulk.take(proc, payload.nbytes)
+        return link.send(kind, routing, payload)
+
+    def _cast_by_agents(
+        self,
+        source_actor: str,
+        call: OutgoingCall,
+        targets: Sequence[Target],
+        extent: bytes,
+        whole: SharedPayload,
+        chain: list[Any] | None,
+    ) -> list[Target]:
+        """Send one frame to each host's agent, which fans it out; return who is left."""
+        me = self._runtime.id
+        groups: dict[str, list[tuple[str, bytes]]] = {}
+        rest: list[Target] = []
+        for target in targets:
+            proc, address, rank = target
+            if proc == me or not address or proc in self._routes.dead:
+                rest.append(target)
+                continue
+            seq = self._number(source_actor, proc, call.actor)
+            routing = _encode(
+                (
+                    proc,
+                    call.actor,
+                    me,
+                    source_actor,
+                    seq,
+                    call.method,
+                    call.port,
+                    rank,
+                    extent,
+                    chain,
+                )
+            )
+            groups.setdefault(address, []).append((proc, routing))
+        for address, entries in groups.items():
+            link = self._routes.agent(address)
+            if link is not None:
+                link.send(kinds.CAST, _encode([kinds.CALL, entries]), whole)
+        return rest
+
+    def send_frame(self, kind: int, to: Address, routing: bytes) -> bool:
+        """Send a frame without a body. False: the process is dead."""
+        return self._send(kind, to[0], to[1], routing, [b""], None)
+
+    def send_to_actor(
+        self,
+        context: Context,
+        kind: int,
+        to: Address,
+        actor: str,
+        rest: Sequence[Any],
+        parts: Parts,
+    ) -> bool:
+        """Send a spawn or a stop, in order with the calls to that actor. False: it is dead."""
+        proc, address = to
+        source_actor = context.actor_instance.uid
+        payload = self._share(parts)
+        seq = self._number(source_actor, proc, actor)
+        routing = _encode((proc, actor, self._runtime.id, source_actor, seq, *rest))
+        try:
+            return self._send(kind, proc, address, routing, parts, payload)
+        finally:
+            if payload is not None:
+                payload.close()
+
+    def reply(self, call: Any, status: int, parts: Parts) -> None:
+        """Answer a call, on the link that it came by."""
+        if call.port >= 0:
+            rank = getattr(call, "rank", 0)
+            self.send_to_port((call.source, ""), call.port, rank, status, parts, call.link)
+
+    def send_to_port(
+        self,
+        to: Address,
+        port: int,
+        rank: int,
+        status: int,
+        parts: Parts,
+        link: Link | None = None,
+    ) -> bool:
+        """Send a message to a port of any process. False: the process is dead."""
+        self.messages += 1
+        proc, address = to
+        routing = _encode((proc, port, rank, status))
+        payload = self._share(parts)
+        try:
+            if link is not None and not link.lost:
+                if payload is None:
+                    return link.send_small(kinds.REPLY, routing, parts[0])  # type: ignore[arg-type]
+                return link.send(kinds.REPLY, routing, payload)
+            return self._send(kinds.REPLY, proc, address, routing, parts, payload)
+        finally:
+            if payload is not None:
+                payload.close()
