@@ -25,6 +25,7 @@ __all__ = [
     "SerializationError",
     "SupervisionError",
     "actor_error",
+    "shorten",
 ]
 
 #: Longest text of an error, in characters; what is over it is cut in the middle.
@@ -153,7 +154,7 @@ class MeshFailure(Exception):
         stderr: The last lines that the process wrote to its standard error.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its fields
         self,
         mesh_name: str,
         ranks: list[int],
@@ -224,6 +225,7 @@ class MeshFailure(Exception):
             "exit": self.exit,
             "cause": self.cause,
             "stderr": self.stderr,
+            "descendants": self.descendants,
         }
 
     @staticmethod

@@ -8,7 +8,6 @@ an unusual constructor.
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 from typing import Any
 
@@ -63,11 +62,13 @@ def _strip(formatted: traceback.TracebackException, seen: set[int]) -> None:
 def close_error(error: BaseException, message: str) -> Parts:
     """The parts that carry ``error`` to the caller."""
     pickled: list[Any] | None = None
-    with contextlib.suppress(BaseException):
+    try:
         parts = dumps(error)
         again = loads(parts)
         if type(again).__name__ == type(error).__name__:
             pickled = [bytes(part) for part in parts]
+    except BaseException:  # noqa: BLE001  # a foreign class with a will of its own
+        pickled = None
     try:
         text = shorten(str(error))
     except BaseException:  # noqa: BLE001  # a foreign __str__
@@ -88,8 +89,10 @@ def open_error(status: int, parts: Parts, endpoint: str) -> BaseException:
     pickled, kind, text, trace, message = loads(parts)
     error: BaseException | None = None
     if pickled is not None:
-        with contextlib.suppress(BaseException):
+        try:
             error = loads(pickled)
+        except BaseException:  # noqa: BLE001  # it could be rebuilt there, and cannot here
+            error = None
     if not isinstance(error, BaseException):
         error = RuntimeError(f"{kind}: {text}")
     return actor_error(error, message, trace)

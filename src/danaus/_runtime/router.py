@@ -9,7 +9,6 @@ message, a `Collector` waits for replies.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from collections.abc import Callable
 from itertools import count
@@ -445,8 +444,3 @@ def _ignore(_target: str, _why: str) -> None:
 
 SETUP = "@setup"
 """Name under which a process answers whether its bootstrap has ended."""
-
-
-def this_hostname() -> str:
-    """Name of this machine."""
-    return socket.gethostname()
