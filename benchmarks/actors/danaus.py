@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from danaus.actor import Actor, endpoint
-
 from benchmarks.actors.payload import sum_of_pages
+from danaus.actor import Actor, endpoint
 
 __all__ = ["Probe"]
 

@@ -58,7 +58,7 @@ def lift(value: Any, depth: int = _DEPTH) -> Any:
 
     Returns ``value`` itself when there are none. Containers are rebuilt only where needed.
     """
-    kind: type[Any] = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # of any value
     if kind is bytes or kind is bytearray:
         return _Big(value) if len(value) >= threshold() else value
     if depth == 0 or (kind is not tuple and kind is not list and kind is not dict):
