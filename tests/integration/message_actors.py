@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from danaus.actor import Actor, endpoint
 
 
 def status_kib(field: str) -> int:
     """A field of this process's /proc/self/status, in KiB."""
-    with open("/proc/self/status") as file:
+    with Path("/proc/self/status").open() as file:
         return next(int(line.split()[1]) for line in file if line.startswith(field + ":"))
 
 
