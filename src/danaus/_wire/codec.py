@@ -113,16 +113,10 @@ def _keeper(buffers: list[Part]) -> Callable[[pickle.PickleBuffer], bool]:
 
 
 def _cloud(value: Any, buffers: list[Part]) -> bytes:
-    import io
+    from danaus._wire._byvalue import dump_by_value  # cloudpickle is loaded where it is needed
 
-    import cloudpickle
-
-    stream = io.BytesIO()
-    pickler = cloudpickle.Pickler(stream, protocol=5, buffer_callback=_keeper(buffers))
-    if "torch" in sys.modules:
-        pickler.dispatch_table = pickler.dispatch_table.new_child(_torch_reducers())
-    pickler.dump(value)
-    return stream.getvalue()
+    reducers = _torch_reducers() if "torch" in sys.modules else {}
+    return dump_by_value(value, _keeper(buffers), reducers)
 
 
 def _plain_with_torch(value: Any, buffers: list[Part]) -> bytes:
