@@ -38,7 +38,7 @@ from danaus._wire.frame import (
 if TYPE_CHECKING:
     from danaus._net.reactor import Reactor
 
-__all__ = ["Link", "SharedPayload", "share", "take_parts"]
+__all__ = ["Link", "SharedPayload", "rights", "share", "take_parts"]
 
 Part = bytes | bytearray | memoryview
 
@@ -57,6 +57,8 @@ _ANCILLARY = socket.CMSG_SPACE(64 * 4)
 _IN = select.EPOLLIN
 _OUT = select.EPOLLOUT
 _NONBLOCK = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_FLAGS = (_NONBLOCK,)
+_NO_FDS: list[int] = []
 _CLOEXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 _TRUNCATED = int(socket.MSG_CTRUNC)  # plain ints: an enum's `&` costs as much as a small message
 
@@ -170,6 +172,12 @@ class Link:
         self._lock = threading.Lock()
         self._queue: deque[tuple[Sequence[Part], list[int]]] = deque()
         self._queued = 0
+        self._outgoing: tuple[Sequence[Part], list[int]] | None = None
+        """The frame that a sender is writing now."""
+        self._sent = -1
+        """How much of it the socket took; -1 while it was not asked yet."""
+        self._unfinished: tuple[Sequence[Part], list[int]] | None = None
+        """What is left of it, on its way to the queue."""
         self._drained: threading.Condition | None = None
         self._decoder = FrameDecoder()
         self._fds: deque[int] = deque()
@@ -198,19 +206,27 @@ class Link:
         with self._lock:
             if self.lost:
                 return False
+            if self._outgoing is not None:
+                self._settle()
             self.frames_out += 1
             self.bytes_out += len(data)
-            if not self._queue:
+            if self._queue:
+                self._enqueue(([data], []))
+            else:
+                # `for` stores the count in the instruction after the call: no signal handler can
+                # raise between the two, and `_settle` can finish what was begun.
+                self._outgoing, self._sent = ((data,), _NO_FDS), -1
                 try:
-                    sent = self._sock.send(data, _NONBLOCK)
+                    for self._sent in map(self._sock.send, (data,), _FLAGS):  # noqa: B020
+                        pass
                 except BlockingIOError:
-                    sent = 0
+                    self._sent = 0
                 except OSError:
                     return self._broken()
-                if sent == len(data):
+                if self._sent == len(data):
+                    self._outgoing = None
                     return True
-                data = memoryview(data)[sent:]
-            self._enqueue([data], [])
+                self._settle()
         return self._wait_for_room()
 
     def send(
@@ -246,41 +262,60 @@ class Link:
         with self._lock:
             if self.lost:
                 return False
+            if self._outgoing is not None:
+                self._settle()
             self.frames_out += 1
             self.bytes_out += size
-            sent = 0
-            if not self._queue:
+            if self._queue:
+                self._enqueue(_kept(buffers, fds))
+            else:
+                self._outgoing, self._sent = (buffers, fds), -1
+                ancillary = rights(fds)
+                first = buffers[:_MAX_BUFFERS]
                 try:
-                    sent = self._write(buffers, fds)
+                    call = map(self._sock.sendmsg, (first,), (ancillary,), _FLAGS)
+                    for self._sent in call:
+                        pass
                 except BlockingIOError:
-                    sent = -1
+                    self._sent = 0
                 except OSError:
                     return self._broken()
-                if sent == size:
+                if self._sent == size:
+                    self._outgoing = None
                     return True
-            kept = [] if sent > 0 else [os.dup(fd) for fd in fds]
-            self._enqueue(_after(buffers, max(sent, 0)), kept)
+                self._settle()
         return self._wait_for_room()
 
-    def _write(self, buffers: Sequence[Part], fds: list[int]) -> int:
-        if fds:
-            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-            return self._sock.sendmsg(buffers, ancillary, _NONBLOCK)
-        if len(buffers) == 1:
-            return self._sock.send(buffers[0], _NONBLOCK)
-        if len(buffers) > _MAX_BUFFERS:
-            buffers = buffers[:_MAX_BUFFERS]
-        return self._sock.sendmsg(buffers, (), _NONBLOCK)
+    def _settle(self) -> None:
+        """Queue what is left of the frame that a sender has begun; also after an interrupt of it.
 
-    def _enqueue(self, buffers: Sequence[Part], fds: list[int]) -> None:
-        if not self._queue:
-            self._reactor.modify(self._fd, _IN | _OUT)
-        # Views of the caller's memory must not outlive the call.
-        kept = [bytes(part) if isinstance(part, memoryview) else part for part in buffers]
-        self._queue.append((kept, fds))
-        self._queued += sum(map(len, kept))
+        Every step may be interrupted by a signal handler that raises, and is then done again by
+        the next sender.
+        """
+        outgoing = self._outgoing
+        if outgoing is None:
+            return
+        if self._sent >= 0:
+            entry = self._unfinished
+            if entry is None:
+                buffers, fds = outgoing
+                rest = _after(buffers, self._sent)
+                entry = self._unfinished = _kept(rest, fds if self._sent == 0 else [])
+            if entry[0] and not (self._queue and self._queue[-1] is entry):
+                self._enqueue(entry)
+        self._outgoing = None
+        self._unfinished = None
+
+    def _write(self, buffers: Sequence[Part], fds: list[int]) -> int:
+        return self._sock.sendmsg(buffers[:_MAX_BUFFERS], rights(fds), _NONBLOCK)
+
+    def _enqueue(self, entry: tuple[Sequence[Part], list[int]]) -> None:
+        self._queued += sum(map(len, entry[0]))
+        self._queue.append(entry)
+        self._reactor.modify(self._fd, _IN | _OUT)
 
     def _broken(self) -> bool:
+        self._outgoing = None
         # The driving thread will see the end of the connection and tell everybody.
         return False
 
@@ -417,6 +452,19 @@ class Link:
         """End the link from this side; ``on_lost`` is not called."""
         if not self.lost:
             self._release()
+
+
+def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+    """Ancillary data that passes these descriptors."""
+    if not fds:
+        return []
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+
+
+def _kept(buffers: Sequence[Part], fds: list[int]) -> tuple[list[Part], list[int]]:
+    """An entry of the queue: views of the caller's memory must not outlive the call."""
+    kept: list[Part] = [bytes(part) if isinstance(part, memoryview) else part for part in buffers]
+    return kept, [os.dup(fd) for fd in fds]
 
 
 def _after(buffers: Sequence[Part], sent: int) -> list[Part]:

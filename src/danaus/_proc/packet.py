@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["MAX_DESCRIPTORS", "encode", "receive", "rights", "send"]
+from danaus._net.link import rights
+
+__all__ = ["MAX_DESCRIPTORS", "encode", "receive", "send"]
 
 MAX_DESCRIPTORS = 180
 """Descriptors in one packet; the kernel's limit is 253."""
@@ -27,13 +29,6 @@ def encode(value: Any, count: int) -> bytes:
     """The bytes of a packet that ``count`` descriptors accompany."""
     body = _encode(value)
     return _length.pack(len(body), count) + body
-
-
-def rights(fds: list[int]) -> list[tuple[int, int, array.array[int]]]:
-    """Ancillary data that passes these descriptors."""
-    if not fds:
-        return []
-    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
 def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:

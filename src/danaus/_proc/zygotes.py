@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from danaus._net.link import rights
 from danaus._proc import packet
 from danaus._proc.exits import oom_kills
 
@@ -49,7 +50,7 @@ class _Connection:
         while self._queue:
             data, fds = self._queue.popleft()
             try:
-                sent = self.sock.sendmsg([data], packet.rights(fds), _DONTWAIT)
+                sent = self.sock.sendmsg([data], rights(fds), _DONTWAIT)
             except BlockingIOError:
                 self._queue.appendleft((data, fds))
                 self._reactor.modify(self.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)

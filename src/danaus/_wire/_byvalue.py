@@ -19,7 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import cloudpickle
-from cloudpickle import cloudpickle as _cloudpickle
+import cloudpickle.cloudpickle as _cloudpickle
 
 __all__ = ["dump_by_value"]
 
@@ -62,7 +62,9 @@ def _reduce_code(code: types.CodeType) -> Any:
 
 
 class _Pickler(cloudpickle.Pickler):
-    dispatch_table = ChainMap({types.CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+    dispatch_table = ChainMap[type, Any](  # noqa: RUF012  # as in the base class
+        {types.CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
+    )
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type) and not _cloudpickle._should_pickle_by_reference(obj):  # noqa: SLF001
@@ -94,7 +96,7 @@ def _parcel_of(cls: type) -> tuple[bytes, bytes] | None:
 def _unpack(digest: bytes, data: bytes) -> type:
     cls = _received.get(digest)
     if cls is None:
-        import pickle  # noqa: TID251  # part of the codec
+        import pickle  # part of the codec
 
         cls = _received[digest] = pickle.loads(data)  # noqa: S301
     return cls
