@@ -96,10 +96,12 @@ class Waiter:
         if self.ready:
             return
         self.ready = True
+        # The waiting thread may have seen `ready` and reset it before the lock was released: then
+        # the lock is free already, and a thread that drives must be told all the same.
         try:
             self._lock.release()
         except RuntimeError:
-            return  # another thread released it first
+            pass
         if self._reactor is not None:
             self._reactor.note_woken(self)
 

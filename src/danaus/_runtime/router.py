@@ -422,9 +422,20 @@ class Runtime:
         self.routes.close()
         if not self._io.is_alive():
             self.reactor.dispose()
+        self._fail_ports()
+
+    def _fail_ports(self) -> None:
+        """Nothing arrives any more: tell who waits."""
+        why = "the context was shut down"
         for collector in list(self.ports.values()):
             if isinstance(collector, PortQueue):
-                collector.close("the context was shut down")
+                collector.close(why)
+            for _, rank in collector.targets:
+                call = collector.call
+                collector.on_failure(
+                    rank, MeshFailure(call.mesh_name, [rank], why, actor_class=call.class_name)
+                )
+        self.ports.clear()
 
     def forget_after_fork(self) -> None:
         """In a forked child: let go of what belongs to the parent."""

@@ -55,8 +55,12 @@ def dump_by_value(
     return stream.getvalue()
 
 
+#: Whether a class is found in the module that it names, by a receiver too.
+_by_reference = _cloudpickle._should_pickle_by_reference  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
 def _reduce_code(code: types.CodeType) -> Any:
-    make, arguments = _cloudpickle._code_reduce(code)  # noqa: SLF001  # see the module docstring
+    make, arguments = _cloudpickle._code_reduce(code)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # to keep the name
     named = tuple(code.co_filename if a == _PLACEHOLDER else a for a in arguments)
     return make, named
 
@@ -67,7 +71,7 @@ class _Pickler(cloudpickle.Pickler):
     )
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and not _cloudpickle._should_pickle_by_reference(obj):  # noqa: SLF001
+        if isinstance(obj, type) and not _by_reference(obj):
             parcel = _parcel_of(obj)
             if parcel is not None:
                 return _unpack, parcel
