@@ -7,6 +7,7 @@ the network must not, so it hands the output over here.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -78,10 +79,19 @@ class LogPrinter:
             Whether it was printed in time.
         """
         done = threading.Event()
-        with self._changed:
-            if self._thread is None or not self._put(done):
-                return not self._failed
+        self.when_printed(done.set)
         return done.wait(timeout) and not self._failed
+
+    def when_printed(self, call: Callable[[], None]) -> None:
+        """Call back once everything submitted is printed, collected lines included.
+
+        The call comes from the printer's thread, or at once from this one when there is nothing to
+        print. It may not block.
+        """
+        with self._changed:
+            waits = self._thread is not None and self._put(call)
+        if not waits:
+            call()
 
     def close(self, timeout: float | None = 5.0) -> bool:
         """Print everything and end the thread. Closing again does nothing.
@@ -124,8 +134,8 @@ class LogPrinter:
                 self._closed, self._failed = True, failed
                 jobs += self._jobs
             for job in jobs:
-                if isinstance(job, threading.Event):
-                    job.set()
+                if callable(job):
+                    job()
 
     def _wait(self) -> list[_Job]:
         """Wait for jobs and print what is due meanwhile; no jobs mean that it is closed."""
@@ -146,9 +156,9 @@ class LogPrinter:
     def _print(self, jobs: list[_Job]) -> None:
         now = monotonic()
         entries: list[Entry] = []
-        waiters: list[threading.Event] = []
+        waiters: list[Callable[[], None]] = []
         for job in jobs:
-            if isinstance(job, threading.Event):
+            if callable(job):
                 waiters.append(job)
                 continue
             feed, work = job
@@ -159,8 +169,8 @@ class LogPrinter:
         self._feeds = {feed for feed in self._feeds if feed.deadline is not None}
         entries += self._apology()
         self._renderer.write(entries, now)
-        for waiter in waiters:
-            waiter.set()
+        for call in waiters:
+            call()
 
     def _finish(self) -> None:
         now = monotonic()
@@ -177,5 +187,5 @@ class LogPrinter:
         return [Merged(STDERR, _CLIENT, (), 1, 1, text, similar=False)]
 
 
-_Job = tuple[OutputFeed, Pieces | Merger | None] | threading.Event
-"""Output to print, a merger to use, or somebody who waits until all is printed."""
+_Job = tuple[OutputFeed, Pieces | Merger | None] | Callable[[], None]
+"""Output to print, a merger to use, or whom to call when all is printed."""

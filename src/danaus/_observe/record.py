@@ -27,6 +27,8 @@ class Source(NamedTuple):
     """Name of the process on that host."""
     rank: int | None
     """Its rank in its mesh, None if it has none."""
+    mesh: str = ""
+    """Name that the user gave to its mesh; empty if none was given."""
 
 
 class Pieces(NamedTuple):

@@ -150,11 +150,13 @@ class LogRenderer:
                 label = f"{_YELLOW}{label}{_PLAIN}"
             return f"{label} {entry.text}"
         ranks = f"[{compact_ranks(entry.ranks)}] " if self.prefix_with_rank and entry.ranks else ""
-        return f"[{entry.procs} procs] {ranks}{entry.text}"
+        mesh = f" of {entry.source.mesh}" if entry.source.mesh else ""
+        return f"[{entry.procs} procs{mesh}] {ranks}{entry.text}"
 
     def _prefix(self, source: Source) -> str:
         rank = "" if source.rank is None or not self.prefix_with_rank else f"[{source.rank}] "
-        return f"[{source.host} {source.proc}] {rank}"
+        mesh = f"{source.mesh} " if source.mesh else ""
+        return f"[{source.host} {mesh}{source.proc}] {rank}"
 
     def _emit(self, stream: Stream, text: str) -> None:
         if self._runs and self._runs[-1][0] == stream:

@@ -70,6 +70,25 @@ def test_flush_waits_until_all_is_printed(printer: LogPrinter, sink: GatedSink):
     assert sink.text == "[host p1] [1] a\n[host p2] [2] b\n"
 
 
+def test_callback_comes_once_all_before_it_is_printed(printer: LogPrinter, sink: GatedSink):
+    texts: list[str] = []
+    called = threading.Event()
+    printer.submit(printer.feed(RankMerger(window=600)), out(ONE, b"a"))
+
+    printer.when_printed(lambda: (texts.append(sink.text), called.set()))
+
+    assert called.wait(5)
+    assert texts == ["[host p1] [1] a\n"]
+
+
+def test_callback_comes_at_once_when_there_is_nothing_to_print(sink: GatedSink):
+    called: list[bool] = []
+
+    LogPrinter(LogRenderer(sink, sink)).when_printed(lambda: called.append(True))
+
+    assert called == [True]
+
+
 def test_output_is_printed_without_a_flush(printer: LogPrinter, sink: GatedSink):
     printer.submit(printer.feed(), out(ONE, b"a"))
 
@@ -177,8 +196,7 @@ def test_who_waits_while_the_thread_fails_is_told():
     assert failing.entered.wait(5)
     done = threading.Event()
 
-    with printer._changed:
-        printer._put(done)
+    printer.when_printed(done.set)
     failing.gate.set()
 
     assert done.wait(5)

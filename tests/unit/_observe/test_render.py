@@ -86,6 +86,14 @@ def test_merged_line_shows_how_many_it_stands_for(entry: Merged, text: str):
     assert rendered(entry) == text
 
 
+def test_name_of_the_mesh_stands_in_the_prefix_of_one_line_and_of_a_merged_one():
+    named = Source("host", "4711", 0, "trainers")
+    pair = Merged(STDOUT, named, (0, 1), 2, 2, "hello", similar=False)
+
+    assert rendered(Pieces(named, STDOUT, [b"one"])) == "[host trainers 4711] [0] one\n"
+    assert rendered(pair) == "[2 procs of trainers] [0-1] hello\n"
+
+
 def test_count_of_similar_lines_is_yellow_where_colour_is_allowed():
     text = rendered(merged(0, 1, similar=True), colour=True)
 
