@@ -44,6 +44,7 @@ from danaus._runtime.context import Context, CreatorInstance, Instance
 from danaus._runtime.future import Future
 from danaus._runtime.ports import Channel, Port, PortReceiver, RankedPortReceiver
 from danaus._runtime.process import context
+from danaus._runtime.python_logs import config
 from danaus._shape import Extent, NDSlice, Point, Shape, Slice, ValueMesh
 from danaus.errors import ActorError, CycleError, MeshFailure, SerializationError, SupervisionError
 
@@ -77,6 +78,7 @@ __all__ = [
     "ValueStream",
     "as_endpoint",
     "concurrent_endpoint",
+    "config",
     "context",
     "current_actor_name",
     "current_rank",

@@ -190,44 +190,36 @@ _LOGS = (
         "enable_log_forwarding",
         _FLAG,
         default=True,
-        doc="Whether the output of procs is shown by the client as it happens.",
+        doc="Whether the output of procs that are spawned from now on is shown by the client as it "
+        "happens; `ProcMesh.logging_option` changes it for a mesh at any time.",
     ),
     Key(
         "prefix_with_rank",
         _FLAG,
         default=True,
-        doc="Whether forwarded lines begin with the rank of their proc.",
+        doc="Whether forwarded lines begin with the rank of their proc, after its host and pid.",
     ),
     Key(
         "log_aggregate_window",
         _DURATION,
-        default="3s",
-        doc="Time in which like lines of several ranks are shown as one line with a count, where "
-        "`logging_option` gave none. 0s: every line by itself.",
-    ),
-    Key(
-        "read_log_buffer",
-        _POSITIVE,
-        default=100,
-        doc="Lines of a proc's output that are read ahead of forwarding them.",
+        default="100ms",
+        doc="Time for which a line waits for the same line of other ranks, to be shown once with "
+        "their number. Counts for meshes of several procs, until `logging_option` says otherwise. "
+        "0s: every line by itself, at once.",
     ),
     Key(
         "tail_log_lines",
         _COUNT,
         default=100,
-        doc="Last lines of a proc's output that are kept for the report of its failure.",
+        doc="Last lines of a proc's stderr, of at most 16 KiB, that are kept for the report of its "
+        "failure.",
     ),
     Key(
         "enable_file_capture",
         _FLAG,
         default=True,
-        doc="Whether the whole output of every proc is written to a file of its own.",
-    ),
-    Key(
-        "force_file_log",
-        _FLAG,
-        default=False,
-        doc="Whether the log of Danaus itself is written to a file also where nothing asks for it.",
+        doc="Whether the whole output of every proc that is spawned from now on is written to a "
+        "file of its own, on its host.",
     ),
     Key(
         "prefix_python_logs_with_actor",
@@ -242,6 +234,15 @@ _OF_SPAWNING = "spawning and state are events of the host agent; nothing is poll
 _OF_BUFFERS = "buffers choose the shortest way to the memory by themselves."
 
 _COMPATIBLE = (
+    _compatible(
+        "read_log_buffer",
+        _POSITIVE,
+        default=100,
+        why="output is read as it comes, and back-pressure bounds it.",
+    ),
+    _compatible(
+        "force_file_log", _FLAG, default=False, why="Danaus keeps no log besides the procs' output."
+    ),
     _compatible(
         "default_transport",
         Transport(),

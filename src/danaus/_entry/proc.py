@@ -11,6 +11,7 @@ from typing import Any
 from danaus import _config
 from danaus._mesh import host_mesh, proc_mesh
 from danaus._proc.launch import Launch, from_exec
+from danaus._runtime import python_logs
 from danaus._runtime.call import Stop
 from danaus._runtime.process import install
 from danaus._runtime.router import Runtime
@@ -37,6 +38,9 @@ def run_proc(launch: Launch) -> None:
     runtime.make_own_mesh = proc_mesh.own_mesh
     runtime.control.on_stop = lambda reason, seconds: _begin_stop(runtime, reason, seconds)
     runtime.faults.on_agent_lost = lambda address, _why: _agent_lost(runtime, address)
+    python_logs.install()
+    if "log_level" in spec:
+        python_logs.let_pass(spec["log_level"])
     install(runtime)
     if spec.get("setup"):
         runtime.begin_setup()

@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from danaus._mesh.logs import ClientLogs
+from danaus._runtime import python_logs
 from danaus._runtime.collect import PortQueue
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import context, existing_runtime, on_boot, runtime, uninstall
@@ -26,6 +28,9 @@ __all__ = [
     "statistics",
     "unhandled_fault_hook",
 ]
+
+_FETCH_PATIENCE = 1.0
+"""Seconds that the end waits for the last output of procs."""
 
 _EXIT_PATIENCE = 2.0
 """Seconds that the end of the interpreter waits for the hosts of the script to end."""
@@ -129,6 +134,10 @@ def _end_main_thread(code: int) -> None:
 
 def _prepare(made: Runtime) -> None:
     made.faults.on_unhandled = _on_unhandled
+    made.output = ClientLogs(made)
+    made.control.on_output = made.output.on_output
+    made.faults.when_shown = made.output.when_shown
+    python_logs.install()
     made.exit_hooks.append(lambda: _shut_down(made, _EXIT_PATIENCE))
 
 
@@ -139,20 +148,38 @@ def _shut_down(made: Runtime, patience: float) -> None:
     for collector in list(made.ports.values()):
         if isinstance(collector, PortQueue):
             collector.close("the context was shut down")
-    local = made.local
-    if local is not None:
-        link = made.routes.agents.get(local.address)
-        if link is not None:
-            link.send_small(kinds.SHUTDOWN, b"\x90", b"")
-        try:
-            local.process.wait(patience)
-        except Exception:  # noqa: BLE001  # it ends by itself when the link does
-            made.routes.flush(0.2)
+    others = [link for at, link in made.routes.agents.items() if at != _local_address(made)]
+    made.output.fetch(others, _FETCH_PATIENCE)
+    _end_local_host(made, patience)
     for cell in list(made.cells.values()):
         cell.abort("the context was shut down")
     made.close()
+    made.output.close()
     if existing_runtime() is made:
         uninstall()
+
+
+def _local_address(made: Runtime) -> str:
+    return "" if made.local is None else made.local.address
+
+
+def _end_local_host(made: Runtime, patience: float) -> None:
+    """End this machine's agent, and take what its procs wrote to the last."""
+    local = made.local
+    if local is None:
+        return
+    lost = threading.Event()
+    made.faults.on_agent_lost = lambda at, _why: lost.set() if at == local.address else None
+    link = made.routes.agents.get(local.address)
+    if link is not None:
+        link.send_small(kinds.SHUTDOWN, b"\x90", b"")
+    try:
+        local.process.wait(patience)
+    except Exception:  # noqa: BLE001  # it ends by itself when the link does
+        made.routes.flush(0.2)
+        return
+    if link is not None and not link.lost:
+        lost.wait(_FETCH_PATIENCE)
 
 
 def shutdown_context() -> Future[None]:

@@ -38,6 +38,9 @@ __all__ = [
 
 _encode = msgspec.msgpack.Encoder().encode
 
+_UNNAMED = "procs"
+"""Name of a mesh of procs that was given none."""
+
 Host = tuple[str, str]
 """(name, address of its agent)."""
 
@@ -183,7 +186,7 @@ class HostMesh(MeshTrait):
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
         wishes = _Wishes(bootstrap, proc_bind, bootstrap_command, env, preload)
-        spawner = _Spawner(self, name or "procs", hosts, per, shape, wishes)
+        spawner = _Spawner(self, name or _UNNAMED, hosts, per, shape, wishes)
         mesh = spawner.spawn()
         self._spawned.append(mesh)
         announce(mesh)
@@ -370,6 +373,9 @@ class _Spawner:
             "labels": list(self._shape.labels),
             "sizes": list(self._shape.ndslice.sizes),
             "tail_lines": _config.get("tail_log_lines"),
+            "capture": _config.get("enable_file_capture"),
+            "streams": _config.get("enable_log_forwarding"),
+            "label": _plain(self._name) if self._name != _UNNAMED else "",
         }
 
     def spawn(self) -> ProcMesh:
@@ -437,7 +443,7 @@ class _Spawner:
 
 def _plain(name: str) -> str:
     """``name`` as a file name."""
-    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:40] or "procs"
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:40] or _UNNAMED
 
 
 def _cwd() -> str:

@@ -289,14 +289,39 @@ class ProcMesh(MeshTrait):
         ready.add_callback(settle)
         return done
 
-    async def logging_option(
+    def logging_option(
         self,
         stream_to_client: bool = False,  # noqa: FBT001, FBT002  # compatible signature
-        aggregate_window_sec: int | None = None,
+        aggregate_window_sec: float | None = None,
         level: int = 20,
-    ) -> None:
-        """Replaced below by the one of the log sink."""
-        del stream_to_client, aggregate_window_sec, level
+    ) -> Future[None]:
+        """Set how the output of these processes is shown, from now on.
+
+        Without it, lines are shown by the client as they come, and what all ranks print within a
+        moment once, with their number (see the config keys ``enable_log_forwarding`` and
+        ``log_aggregate_window``). Whatever is shown, the whole output is in a file a process.
+
+        Args:
+            stream_to_client: Whether the client shows the output. If not, it is not even sent.
+            aggregate_window_sec: Seconds for which lines are collected; those that resemble each
+                other, of all ranks, are then shown as one with a count. None: each line by itself.
+            level: Level of the root logger of Python's logging in the processes, 0..255.
+
+        Returns:
+            A future that is settled when it is in force: what a call prints that is sent
+            afterwards is shown so. What was collected before is shown by then. Waiting for it is
+            optional.
+
+        Raises:
+            TypeError: A level or a window is no number.
+            ValueError: A level or a window is out of range.
+        """
+        from danaus._mesh.log_options import LogOptions, set_log_options
+
+        options = LogOptions(stream_to_client, aggregate_window_sec, level)
+        targets = self._targets()
+        whole = len(targets) == len(self._table.procs)
+        return set_log_options(self._uid, targets, whole=whole, options=options)
 
     def __reduce__(self) -> Any:
         return (

@@ -198,6 +198,11 @@ class Link:
         """The socket's descriptor."""
         return self._fd
 
+    @property
+    def queued(self) -> int:
+        """Bytes that were sent and that the socket has not taken yet."""
+        return self._queued
+
     # sending
 
     def send_small(self, kind: int, routing: bytes, body: bytes) -> bool:

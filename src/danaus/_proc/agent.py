@@ -9,10 +9,10 @@ captures their output, passes frames on, and tells owners and callers of every d
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +23,7 @@ from danaus._net.link import Link, SharedPayload
 from danaus._net.reactor import Reactor
 from danaus._proc import packet
 from danaus._proc.doorway import Doorway
+from danaus._proc.outlet import OUTPUT_KINDS, Outlet
 from danaus._proc.output import LogDirectory
 from danaus._proc.record import ProcRecord
 from danaus._proc.system import become_subreaper, open_pidfd
@@ -37,6 +38,9 @@ _decode = msgspec.msgpack.Decoder().decode
 
 _TOMBSTONES = 10_000
 """Ends of procs that are remembered, to answer those who ask late."""
+
+_LAST_WORDS = 2.0
+"""Seconds that clients have, at the end, to take what was sent to them."""
 
 _EMPTY = SharedPayload([], [], -1, 0)
 
@@ -60,7 +64,6 @@ class Client:
         self.link = link
         self.pid = pid
         self.pidfd = -1
-        self.streams_logs = True
 
 
 class Agent:
@@ -84,8 +87,11 @@ class Agent:
         self.procs: dict[str, ProcRecord] = {}
         self.clients: dict[str, Client] = {}
         self.tombs: Recent[str, dict[str, Any] | None] = Recent(_TOMBSTONES)
-        self._logs = LogDirectory(f"{platform.node()}-{os.getpid()}-{name}")
+        self._logs = LogDirectory(name)
+        self._outlet = Outlet(self)
         self._ending = False
+        self._last_moment = 0.0
+        """When clients are no longer waited for at the end; 0 before the end."""
         self._zygotes = Zygotes(zygote, self.reactor, self._on_zygote_report, self._on_zygote_lost)
         self._doorway = Doorway(listener, address, self)
         become_subreaper()
@@ -159,6 +165,7 @@ class Agent:
         if client.pidfd >= 0:
             self.reactor.unregister(client.pidfd)
             os.close(client.pidfd)
+        self._outlet.forget(client.id)
         self._bury(client.id, None)
         self._owner_gone(client.id)
         if client.id == self._owner:
@@ -199,8 +206,8 @@ class Agent:
             self._watch(link, routing[0])
         elif kind == kinds.KEEP:
             self._owner = "" if routing[0] else link.peer
-        elif kind == kinds.LOG_OPTIONS:
-            self._set_log_options(link.peer, streams=routing[0])
+        elif kind in OUTPUT_KINDS:
+            self._outlet.on_frame(link, frame, routing)
         elif kind == kinds.SHUTDOWN:
             self.shut_down()
 
@@ -250,8 +257,10 @@ class Agent:
         batch: list[list[Any]] = []
         fds: list[int] = []
         tail_lines = template.get("tail_lines", 100)
-        for name, overrides in procs:
-            spec = {**template, **overrides, "id": name}
+        for name, wanted in procs:
+            options = self._outlet.options_of(template["mesh"], name)
+            overrides = {**wanted, **options, "id": name}
+            spec = {**template, **overrides}
             record = ProcRecord(spec, zygote, self._logs, tail_lines)
             self.procs[name] = record
             record.watchers.add(record.owner)
@@ -261,7 +270,7 @@ class Agent:
                 self._proc_ended(record, record.failed_to_start(why))
                 why = why if zygote < 0 else None
                 continue
-            batch.append([name, {**overrides, "id": name}])
+            batch.append([name, overrides])
             if len(fds) + 3 > packet.MAX_DESCRIPTORS:
                 self._zygotes.spawn(zygote, template, batch, fds)
                 batch, fds = [], []
@@ -286,7 +295,7 @@ class Agent:
         record.link = Link(
             ours, self.reactor, self._on_proc_frame, self._on_proc_lost, record.id, may_wait=False
         )
-        record.capture(readers[0], readers[1], self.reactor, self._on_output)
+        record.capture(readers[0], readers[1], self.reactor, self._outlet.show)
         fds.extend(opened)
         self._doorway.flush(record.id)
         return None
@@ -309,6 +318,7 @@ class Agent:
             return
         if what == "up":
             record.pid = report[2]
+            self._outlet.started(record)
             self.tell(record.owner, kinds.PROC_UP, [name, record.pid])
             if record.stopping and record.link is None:
                 self._zygotes.signal(record.zygote, name, signal.SIGKILL)
@@ -319,6 +329,7 @@ class Agent:
             self._proc_ended(record, record.failed_to_start(report[2]))
 
     def _proc_ended(self, record: ProcRecord, report: dict[str, Any]) -> None:
+        self._outlet.ended(record)
         self.procs.pop(record.id, None)
         report["host"] = self.name
         self._bury(record.id, report)
@@ -351,17 +362,6 @@ class Agent:
         if record.exit is None:
             self._zygotes.signal(record.zygote, record.id, number)
 
-    # output
-
-    def _on_output(self, record: ProcRecord, stream: int, lines: list[bytes]) -> None:
-        client = self.clients.get(record.root)
-        if client is not None and client.streams_logs and not record.spec.get("quiet"):
-            self._send(client.link, kinds.LOG, [record.id, record.pid, stream, lines])
-
-    def _set_log_options(self, client: str, *, streams: bool) -> None:
-        if client in self.clients:
-            self.clients[client].streams_logs = streams
-
     # the end
 
     def shut_down(self) -> None:
@@ -378,6 +378,14 @@ class Agent:
             self._finish()
 
     def _finish(self) -> None:
+        """Close down once the clients have taken what was sent to them, last output included."""
+        if self._last_moment == 0.0:
+            self._last_moment = time.monotonic() + _LAST_WORDS
+        if any(c.link.queued for c in self.clients.values()):
+            left = self._last_moment - time.monotonic()
+            if left > 0:
+                self.reactor.call_later(min(left, 0.005), self._finish)
+                return
         for client in self.clients.values():
             client.link.close()
         self._zygotes.close()

@@ -166,6 +166,7 @@ def from_exec() -> Launch:
     with open(description, "rb") as file:
         spec = msgspec.msgpack.decode(file.read())
     os.set_inheritable(control, False)
+    _open_streams()  # an interpreter buffers what it writes to a pipe, for as long as it likes
     path = spec.get("path")
     if path is not None and spec.get("python") in (None, sys.executable):
         sys.path[:] = path

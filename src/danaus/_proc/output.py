@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ __all__ = ["LogDirectory", "Stream"]
 _READ = 1 << 16
 """Capacity of a pipe."""
 
+_READ_AHEAD = 64
+"""Reads after which a proc that writes without end is left to write."""
+
 _KEPT = 20
 """Sessions whose files are kept."""
 
@@ -25,13 +29,17 @@ class LogDirectory:
     """One session's output files, made when there is something to write.
 
     They lie under the user's state directory: they are to outlive the session, so that a crash
-    can be read afterwards. The oldest sessions are removed.
+    can be read afterwards. The oldest sessions that have ended are removed.
+
+    Args:
+        name: The host's name.
     """
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, name: str) -> None:
         base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+        self._node = platform.node()
         self.root = os.path.join(base, "danaus", "logs")
-        self.path = os.path.join(self.root, session)
+        self.path = os.path.join(self.root, f"{self._node}-{os.getpid()}-{name}")
         self._made = False
 
     def file_for(self, proc: str) -> str:
@@ -39,24 +47,35 @@ class LogDirectory:
         return os.path.join(self.path, f"{proc}.log")
 
     def open(self, proc: str) -> int:
-        """Open a proc's file for appending; -1 when the disk does not let us."""
-        try:
-            if not self._made:
-                os.makedirs(self.path, mode=0o700, exist_ok=True)
-                self._made = True
-                self._prune()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            return os.open(self.file_for(proc), flags, 0o600)
-        except OSError:
-            return -1
+        """Open a proc's file for appending.
+
+        Raises:
+            OSError: The disk does not let us.
+        """
+        if not self._made:
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            self._made = True
+            self._prune()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return os.open(self.file_for(proc), flags, 0o600)
 
     def _prune(self) -> None:
-        sessions = [os.path.join(self.root, name) for name in os.listdir(self.root)]
-        sessions.sort(key=_modified)
-        for session in sessions[:-_KEPT]:
-            for name in os.listdir(session):
-                os.unlink(os.path.join(session, name))
-            os.rmdir(session)
+        try:
+            sessions = [os.path.join(self.root, name) for name in os.listdir(self.root)]
+            sessions.sort(key=_modified)
+            for session in sessions[:-_KEPT]:
+                if self._has_ended(os.path.basename(session)):
+                    for name in os.listdir(session):
+                        os.unlink(os.path.join(session, name))
+                    os.rmdir(session)
+        except OSError:
+            return  # another agent was quicker, or the files are not ours to remove
+
+    def _has_ended(self, session: str) -> bool:
+        """Tell whether a session's agent is gone. A directory may be shared by several nodes."""
+        node, _, rest = session.partition(f"{self._node}-")
+        pid = rest.partition("-")[0]
+        return not node and pid.isdecimal() and not os.path.exists(f"/proc/{pid}")
 
 
 def _modified(path: str) -> float:
@@ -128,8 +147,10 @@ class Stream:
         self._arm(now)
 
     def drain(self) -> None:
-        """Read all that is there now: the process has ended."""
-        while self._open:
+        """Read all that is there now."""
+        for _ in range(_READ_AHEAD):
+            if not self._open:
+                return
             try:
                 data = os.read(self._fd, _READ)
             except BlockingIOError:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from danaus._runtime.router import Runtime
 
 __all__ = ["Control"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_OUTPUT = (kinds.LOG, kinds.LOG_END, kinds.LOG_WINDOW)
 
 
 class Control:
@@ -22,8 +28,8 @@ class Control:
         self._runtime = runtime
         self.pids: dict[str, int] = {}
         """Pids of the procs that this process started."""
-        self.on_log: Callable[[str, int, int, list[bytes]], None] | None = None
-        """In a client: what to do with (proc, pid, stream, lines)."""
+        self.on_output: Callable[[int, list[Any]], None] = self._pass_on_output
+        """What to do with output of procs: a frame's kind and routing."""
         self.on_stop: Callable[[str, float], None] | None = None
         """In a proc: how to end."""
         self.on_welcome: Callable[[Link, list[Any]], None] | None = None
@@ -36,9 +42,10 @@ class Control:
             self._runtime.routes.bury(routing[0], routing[1])
         elif kind == kinds.PROC_UP:
             self.pids[routing[0]] = routing[1]
-        elif kind == kinds.LOG:
-            if self.on_log is not None:
-                self.on_log(routing[0], routing[1], routing[2], routing[3])
+        elif kind in _OUTPUT:
+            self.on_output(kind, routing)
+        elif kind == kinds.LOG_LEVEL:
+            _set_log_level(link, *routing)
         elif kind == kinds.STOP:
             if self.on_stop is not None:
                 self.on_stop(routing[0], routing[1])
@@ -46,3 +53,17 @@ class Control:
             self.on_welcome(link, routing)
         for fd in fds:
             os.close(fd)
+
+    def _pass_on_output(self, kind: int, routing: list[Any]) -> None:
+        """In a proc: what it has spawned on another host prints; its own agent knows the way."""
+        agent = self._runtime.routes.agents.get(self._runtime.address)
+        if agent is not None:
+            agent.send_small(kind, _encode(routing), b"")
+
+
+def _set_log_level(link: Link, level: int, asker: str, port: int, rank: int) -> None:
+    from danaus._runtime.outcome import VALUE
+    from danaus._runtime.python_logs import let_pass
+
+    let_pass(level)
+    link.send_small(kinds.REPLY, _encode([asker, port, rank, VALUE]), b"")

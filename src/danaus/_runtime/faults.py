@@ -63,6 +63,8 @@ class Faults:
         self.on_unhandled: Callable[[MeshFailure], None] | None = None
         """In a client: what to do with a failure that nobody handled."""
         self.on_agent_lost: Callable[[str, str], None] | None = None
+        self.when_shown: Callable[[Callable[[], None]], None] | None = None
+        """In a client: calls back once the output of what has ended is shown."""
 
     # who owns what
 
@@ -298,7 +300,10 @@ class Faults:
 
     def _ended(self, mesh: OwnedMesh, future: Future[None]) -> None:
         self.forget(mesh.uid)
-        future.set_value(None)
+        if self.when_shown is None:
+            future.set_value(None)
+        else:
+            self.when_shown(lambda: future.set_value(None))
 
     def _stop_actors(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
         runtime = self._runtime

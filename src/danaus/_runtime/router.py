@@ -88,6 +88,8 @@ class Runtime:
         self.host_lock = threading.Lock()
         self.local: Any = None
         """In a client: the agent of this machine, when it was started."""
+        self.output: Any = None
+        """In a client: prints what its procs print."""
         self.make_own_mesh: Callable[[Runtime], Any] | None = None
         set_threshold(_config.get("bulk_threshold"))
 

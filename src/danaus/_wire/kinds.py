@@ -18,7 +18,11 @@ __all__ = [
     "HELLO",
     "KEEP",
     "LOG",
+    "LOG_END",
+    "LOG_FLUSH",
+    "LOG_LEVEL",
     "LOG_OPTIONS",
+    "LOG_WINDOW",
     "PREFACE",
     "PROC_EXIT",
     "PROC_UP",
@@ -71,9 +75,11 @@ REFUSED = 24
 SHUTDOWN = 25
 """[]: end all procs and the agent"""
 LOG = 26
-"""[[proc, stream, flags, line], ...]"""
+"""[client, [mesh, its name, host, pid, rank, procs of the mesh], stream, [piece, ...]]: output"""
 LOG_OPTIONS = 27
-"""[stream to client?, [proc, ...] or None for all]"""
+"""[client, mesh, [[proc, rank], ...], all of the mesh?, show?, window or None, level, port]
+
+To an agent: how output is to be shown from now on; each proc answers to the port."""
 WATCH = 28
 """[proc]: tell me when it ends"""
 KEEP = 29
@@ -82,6 +88,14 @@ CAST = 30
 """[kind, [[proc, routing], ...]]: hand the body to each of these procs, as a frame of that kind"""
 GATHERED = 31
 """[[routing, part count], ...]: several replies in one frame"""
+LOG_END = 40
+"""[client, mesh, pid, asked for?]: a proc whose output was sent has ended"""
+LOG_WINDOW = 41
+"""[client, mesh, seconds or None]: what follows of the mesh is to be merged in such a window"""
+LOG_LEVEL = 42
+"""[level, asker, port, rank]: agent to proc: let Python's logging pass from this level on"""
+LOG_FLUSH = 43
+"""[port]: client to agent: send what my procs have written by now, then answer to the port"""
 
 DIAL = "dial"
 PREFACE = b"DAN1"

@@ -1,0 +1,212 @@
+"""The client's end of output: what procs print, the script prints.
+
+Agents send the output of all procs that descend from this client. Each mesh has a feed of its own,
+made when its first line comes and ended with its last proc, and one printer shows them all. A
+script whose procs print nothing has neither.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from danaus import _config
+from danaus._runtime.outgoing import OutgoingCall
+from danaus._wire import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from danaus._net.link import Link
+    from danaus._observe.feed import OutputFeed
+    from danaus._observe.printer import LogPrinter
+    from danaus._observe.record import Merger, Stream
+    from danaus._observe.render import LogRenderer
+    from danaus._runtime.collect import Target
+    from danaus._runtime.router import Runtime
+
+__all__ = ["ClientLogs"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_PATIENCE = 1.0
+"""Seconds that others wait for output to be printed: a pager may hold it up for as long as it is
+open."""
+
+
+class _Shown:
+    """A mesh whose output is shown."""
+
+    __slots__ = ("feed", "pids", "procs")
+
+    def __init__(self, feed: OutputFeed, procs: int) -> None:
+        self.feed = feed
+        self.procs = procs
+        """How many procs the mesh has."""
+        self.pids: set[int] = set()
+        """Those that have printed and live."""
+
+
+class ClientLogs:
+    """Prints the output of procs in the process of their client.
+
+    Output is taken on the driving thread, in the order in which each agent sent it. The other
+    methods may be called from any thread.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._printer: LogPrinter | None = None
+        self._renderer: LogRenderer | None = None
+        self._meshes: dict[str, _Shown] = {}
+        self._windows: dict[str, float | None] = {}
+        """Windows that were set by `logging_option`, by mesh; None: every line by itself."""
+        self._in_notebook = False
+
+    def on_output(self, kind: int, routing: list[Any]) -> None:
+        """An agent says what a proc has printed, that it has ended, or how to merge from now on."""
+        if kind == kinds.LOG:
+            self._on_lines(routing[1], routing[2], routing[3])
+        elif kind == kinds.LOG_END:
+            self._on_end(routing[1], routing[2], asked_for=routing[3])
+        else:
+            self._on_window(routing[1], routing[2])
+
+    def _on_lines(self, whose: list[Any], stream: Stream, pieces: list[bytes]) -> None:
+        from danaus._observe.record import Pieces, Source
+
+        mesh, name, host, pid, rank, procs = whose
+        printer = self._printer or self._start_printer()
+        if self._renderer is not None:
+            self._renderer.prefix_with_rank = _config.get("prefix_with_rank")
+        shown = self._meshes.get(mesh)
+        if shown is None:
+            shown = _Shown(printer.feed(self._merger(mesh, procs)), procs)
+            self._meshes[mesh] = shown
+        shown.pids.add(pid)
+        printer.submit(shown.feed, Pieces(Source(host, str(pid), rank, name), stream, pieces))
+
+    def _on_end(self, mesh: str, pid: int, *, asked_for: bool) -> None:
+        shown = self._meshes.get(mesh)
+        if shown is None or self._printer is None:
+            return
+        shown.pids.discard(pid)
+        if not shown.pids:
+            del self._meshes[mesh]
+            self._printer.use(shown.feed, None)
+        elif not asked_for:
+            # Its last lines are wanted now, whatever the window.
+            self._printer.use(shown.feed, self._merger(mesh, shown.procs))
+
+    def _on_window(self, mesh: str, window: float | None) -> None:
+        if mesh in self._windows and self._windows[mesh] == window:
+            return  # another host of the mesh has said so
+        self._windows[mesh] = window
+        shown = self._meshes.get(mesh)
+        if shown is not None and self._printer is not None:
+            self._printer.use(shown.feed, self._merger(mesh, shown.procs))
+
+    def _merger(self, mesh: str, procs: int) -> Merger | None:
+        if mesh in self._windows:
+            from danaus._observe.aggregate import Aggregator
+
+            window = self._windows[mesh]
+            return Aggregator(window) if window else None
+        window = _config.get("log_aggregate_window")
+        if not window or procs == 1:
+            return None
+        from danaus._observe.merge import RankMerger
+
+        return RankMerger(window)
+
+    def _start_printer(self) -> LogPrinter:
+        from danaus._observe.console import StandardStream
+        from danaus._observe.printer import LogPrinter
+        from danaus._observe.render import LogRenderer
+
+        self._renderer = LogRenderer(StandardStream("stdout"), StandardStream("stderr"))
+        self._printer = LogPrinter(self._renderer)
+        self.follow_notebook()
+        return self._printer
+
+    # waiting
+
+    def when_shown(self, call: Callable[[], None]) -> None:
+        """Call back once all output that has come is printed; after a second in any case."""
+        printer = self._printer
+        if printer is None:
+            call()
+            return
+        printer.when_printed(call)
+        self._runtime.reactor.call_later(_PATIENCE, call)
+
+    def flush(self, timeout: float = _PATIENCE) -> bool:
+        """Print all that procs have written by now, collected lines included.
+
+        Args:
+            timeout: Seconds to wait.
+
+        Returns:
+            Whether it was printed in time.
+        """
+        deadline = time.monotonic() + timeout
+        taken = self.fetch(list(self._runtime.routes.agents.values()), timeout)
+        printer = self._printer
+        if printer is None:
+            return taken
+        return printer.flush(max(0.0, deadline - time.monotonic())) and taken
+
+    def fetch(self, agents: Sequence[Link], timeout: float) -> bool:
+        """Have agents send what procs have written by now. Tells whether all did in time."""
+        answers = _Answers(len(agents))
+        for link in agents:
+            port = self._runtime.new_port(answers)
+            link.send_small(kinds.LOG_FLUSH, _encode([port]), b"")
+        return not agents or answers.complete.wait(timeout)
+
+    def close(self) -> bool:
+        """Print all that has come, and end the printer. Tells whether it was printed."""
+        return self._printer is None or self._printer.close()
+
+    # notebooks
+
+    def follow_notebook(self) -> None:
+        """In IPython: print at the end of each cell what its procs have written."""
+        ipython = sys.modules.get("IPython")
+        if ipython is None or self._in_notebook:
+            return
+        shell = ipython.get_ipython()
+        if shell is not None:
+            self._in_notebook = True
+            shell.events.register("post_run_cell", self._after_cell)
+
+    def _after_cell(self, _result: object) -> None:
+        if not self._runtime.closed:
+            self.flush()
+
+
+class _Answers:
+    """The port of requests to agents; it waits without driving, so that any thread may."""
+
+    def __init__(self, expected: int) -> None:
+        self.targets: Sequence[Target] = ()
+        self.call = OutgoingCall("", "logs", "", "flush")
+        self.complete = threading.Event()
+        self._expected = expected
+
+    def on_reply(self, rank: int, status: int, take: Any) -> bool:
+        """One agent has sent all."""
+        del rank, status, take
+        self._expected -= 1
+        if not self._expected:
+            self.complete.set()
+        return True
+
+    def on_failure(self, rank: int, failure: Any) -> bool:
+        """It waits for no proc."""
+        del rank, failure
+        return False
