@@ -41,6 +41,14 @@ def shorten(text: str, limit: int = TEXT_LIMIT) -> str:
     return f"{text[:head]}\n  … {len(text) - head - tail} characters left out …\n{text[-tail:]}"
 
 
+def _last_lines(text: str, limit: int = TEXT_LIMIT // 2) -> str:
+    """The lines at the end of a text that have room in ``limit`` characters."""
+    if len(text) <= limit:
+        return text
+    end = text[-limit:]
+    return end.partition("\n")[2] or end
+
+
 class ActorError(Exception):
     """An endpoint raised an exception; the actor that ran it is alive.
 
@@ -151,7 +159,8 @@ class MeshFailure(Exception):
         exit: Signal name ("SIGKILL") or exit code ("exit code 3"); None when the process lives.
         reason: One paragraph: what happened.
         cause: The failure that led to this one, as text; empty when this is the first.
-        stderr: The last lines that the process wrote to its standard error.
+        stderr: The last lines that the process wrote to its standard error, as many as the config
+            key ``tail_log_lines`` says.
     """
 
     def __init__(  # noqa: PLR0913  # its fields
@@ -204,7 +213,7 @@ class MeshFailure(Exception):
         if self.cause:
             lines.append(f"caused by:\n  {self.cause}")
         if self.stderr:
-            lines.append("last lines of its stderr:\n" + self.stderr)
+            lines.append("last lines of its stderr:\n" + _last_lines(self.stderr))
         return shorten("\n".join(lines))
 
     def __str__(self) -> str:

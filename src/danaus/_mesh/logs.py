@@ -144,6 +144,10 @@ class ClientLogs:
         printer.when_printed(call)
         self._runtime.reactor.call_later(_PATIENCE, call)
 
+    def wait_shown(self, timeout: float = _PATIENCE) -> bool:
+        """Wait until all output that has come is printed. Tells whether it was in time."""
+        return self._printer is None or self._printer.flush(timeout)
+
     def flush(self, timeout: float = _PATIENCE) -> bool:
         """Print all that procs have written by now, collected lines included.
 
@@ -155,10 +159,7 @@ class ClientLogs:
         """
         deadline = time.monotonic() + timeout
         taken = self.fetch(list(self._runtime.routes.agents.values()), timeout)
-        printer = self._printer
-        if printer is None:
-            return taken
-        return printer.flush(max(0.0, deadline - time.monotonic())) and taken
+        return self.wait_shown(max(0.0, deadline - time.monotonic())) and taken
 
     def fetch(self, agents: Sequence[Link], timeout: float) -> bool:
         """Have agents send what procs have written by now. Tells whether all did in time."""

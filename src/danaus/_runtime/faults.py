@@ -129,7 +129,7 @@ class Faults:
             host=report.get("host", ""),
             pid=report.get("pid", 0),
             exit=report.get("exit"),
-            stderr=report.get("stderr", "")[-1000:],
+            stderr=report.get("stderr", ""),
         )
 
     def proc_died(self, proc: str, report: dict[str, Any] | None) -> None:
