@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -118,16 +119,21 @@ def _no_gpu() -> str | None:
     return None if Path("/dev/nvidia0").exists() else "no NVIDIA GPU (/dev/nvidia0)"
 
 
+def _no_torch() -> str | None:
+    return None if find_spec("torch") else "torch is not installed"
+
+
 CAPABILITIES: dict[str, Callable[[], str | None]] = {
     "needs_linux": _not_linux,
     "needs_macos": _not_macos,
     "needs_root": _not_root,
     "needs_fuse": _no_fuse,
     "needs_gpu": _no_gpu,
+    "needs_torch": _no_torch,
 }
 """For each marker, a probe that returns what is missing, or None."""
 
-NOT_IN_CI = {"needs_macos", "needs_gpu"}
+NOT_IN_CI = {"needs_macos", "needs_gpu", "needs_torch"}
 """What the machine of CI cannot have. Everything else it must have: there, a skip is a failure."""
 
 

@@ -53,41 +53,46 @@ class _Big:
         return (rebuild, (pickle.PickleBuffer(self.value),))
 
 
-def lift(value: Any, depth: int = _DEPTH) -> Any:
+def lift(value: Any) -> Any:
     """``value`` with its large ``bytes`` and ``bytearray`` objects wrapped.
 
-    Returns ``value`` itself when there are none. Containers are rebuilt only where needed.
+    Returns ``value`` itself when there are none. Containers are rebuilt only where needed; what
+    occurs in several places of them is one object in the result, too.
     """
+    return _lift(value, _DEPTH, {}) if _has_large(value, _DEPTH) else value
+
+
+def _has_large(value: Any, depth: int) -> bool:
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # of any value
     if kind is bytes or kind is bytearray:
-        return _Big(value) if len(value) >= threshold() else value
-    if depth == 0 or (kind is not tuple and kind is not list and kind is not dict):
-        return value
-    if not value or len(value) > _WIDTH:
-        return value
-    if kind is dict:
-        return _lift_dict(value, depth)
-    lifted = None
-    for i, item in enumerate(value):
-        new = lift(item, depth - 1)
-        if new is not item:
-            if lifted is None:
-                lifted = list(value)
-            lifted[i] = new
-    if lifted is None:
-        return value
-    return tuple(lifted) if kind is tuple else lifted
+        return len(value) >= _threshold
+    if kind is not tuple and kind is not list and kind is not dict:
+        return False
+    if depth == 0 or not value or len(value) > _WIDTH:
+        return False
+    for item in value.values() if kind is dict else value:  # noqa: SIM110  # half of any()'s cost
+        if _has_large(item, depth - 1):
+            return True
+    return False
 
 
-def _lift_dict(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
-    lifted = None
-    for key, item in value.items():
-        new = lift(item, depth - 1)
-        if new is not item:
-            if lifted is None:
-                lifted = dict(value)
-            lifted[key] = new
-    return value if lifted is None else lifted
+def _lift(value: Any, depth: int, done: dict[int, Any]) -> Any:
+    """Rebuild ``value``; ``done`` has the results by id, so that references stay shared."""
+    known = done.get(id(value))
+    if known is not None:
+        return known
+    if not _has_large(value, depth):
+        return value
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is tuple:
+        lifted = done[id(value)] = tuple([_lift(item, depth - 1, done) for item in value])
+    elif kind is list or kind is dict:
+        lifted = done[id(value)] = value.copy()  # known before its items, which may refer to it
+        for key, item in value.items() if kind is dict else enumerate(value):
+            lifted[key] = _lift(item, depth - 1, done)
+    else:
+        lifted = done[id(value)] = _Big(value)
+    return lifted
 
 
 def _to_bytes(source: Any) -> bytes:

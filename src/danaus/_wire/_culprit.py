@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 __all__ = ["describe_failure"]
@@ -13,11 +13,18 @@ _BUDGET = 500
 """Parts looked at before the search gives up."""
 
 
-def describe_failure(value: Any, error: BaseException) -> str:
-    """Say what in ``value`` could not be pickled, where it is, and why."""
-    budget = [_BUDGET]
-    path, culprit = _search(value, "", _DEPTH, budget, set())
+def describe_failure(roots: Sequence[tuple[str, Any]], error: BaseException) -> str:
+    """Say what could not be pickled, where it is, and why.
+
+    Args:
+        roots: What was to be pickled: for each value, what to call it ("argument 2"), or nothing.
+        error: What pickling raised.
+    """
+    label, root = next((root for root in roots if not _can(root[1])), roots[0])
+    path, culprit = _search(root, "", _DEPTH, [_BUDGET], set())
     where = f" at {path.lstrip('.')}" if path else ""
+    if label:
+        where += f" of {label}" if path else f" as {label}"
     return (
         f"cannot send a {type(culprit).__name__}{where}: {type(error).__name__}: {error}. "
         "Send plain data, or give its class a __reduce__ that says how to rebuild it."
@@ -33,7 +40,7 @@ def _search(
             budget[0] -= 1
             if budget[0] < 0:
                 break
-            if not _can(part):
+            if id(part) not in seen and not _can(part):
                 return _search(part, path + step, depth - 1, budget, seen)
     return path, value
 

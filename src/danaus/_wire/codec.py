@@ -54,20 +54,20 @@ def dumps(value: Any) -> list[Part]:
         return _NONE_PARTS
     if type(value) in _SCALARS:
         return [pickle.dumps(value, 5)]
-    buffers: list[Part] = []
     try:
-        return _dumps(lift(value), buffers)
+        return _dumps(lift(value))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        from danaus._wire._culprit import describe_failure  # only on this path
-
-        text = describe_failure(value, error)
-        raise SerializationError(text) from error
+        raise _failure([("", value)], error) from error
 
 
 def dumps_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Part]:
-    """`dumps` of the arguments of a call."""
+    """`dumps` of the pair of positional and named arguments of a call.
+
+    Raises:
+        SerializationError: Some part of an argument cannot be pickled; the text says which.
+    """
     if not kwargs:
         if not args:
             return _EMPTY_CALL_PARTS
@@ -76,10 +76,24 @@ def dumps_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Part]:
                 break
         else:
             return [pickle.dumps((args, kwargs), 5)]
-    return dumps((args, kwargs))
+    try:
+        return _dumps(lift((args, kwargs)))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        roots = [(f"argument {i}", value) for i, value in enumerate(args, 1)]
+        roots += [(f"argument {name!r}", value) for name, value in kwargs.items()]
+        raise _failure(roots, error) from error
 
 
-def _dumps(value: Any, buffers: list[Part]) -> list[Part]:
+def _failure(roots: list[tuple[str, Any]], error: BaseException) -> SerializationError:
+    from danaus._wire._culprit import describe_failure  # only on this path
+
+    return SerializationError(describe_failure(roots, error))
+
+
+def _dumps(value: Any) -> list[Part]:
+    buffers: list[Part] = []
     cloud = sys.modules.get("cloudpickle.cloudpickle")
     by_value = cloud is not None and bool(cloud.list_registry_pickle_by_value())
     if not by_value:

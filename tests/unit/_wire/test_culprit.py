@@ -1,0 +1,70 @@
+import threading
+from typing import Any
+
+import pytest
+
+from danaus._wire._culprit import describe_failure
+
+ERROR = TypeError("cannot pickle it")
+
+
+class Holder:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+class Slotted:
+    __slots__ = ("unset", "value")
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def lock() -> object:
+    return threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (lock(), "cannot send a lock: "),
+        ([1, lock()], "cannot send a lock at [1]: "),
+        ((1, [2, lock()]), "cannot send a lock at [1][1]: "),
+        ({"a": 1, "b": lock()}, "cannot send a lock at ['b']: "),
+        (Holder(lock()), "cannot send a lock at value: "),
+        (Holder([lock()]), "cannot send a lock at value[0]: "),
+        ([Slotted(lock())], "cannot send a lock at [0].value: "),
+        ({"gen": (i for i in ())}, "cannot send a generator at ['gen']: "),
+    ],
+)
+def test_the_innermost_value_that_cannot_be_pickled_is_named(value: object, place: str):
+    text = describe_failure([("", value)], ERROR)
+
+    assert text.startswith(place)
+    assert "TypeError: cannot pickle it" in text
+
+
+def test_the_first_root_that_fails_is_named():
+    roots = [("argument 1", [1]), ("argument 2", [lock()]), ("argument 3", lock())]
+
+    assert describe_failure(roots, ERROR).startswith("cannot send a lock at [0] of argument 2: ")
+
+
+def test_a_value_that_holds_itself_is_searched_once():
+    value: list[Any] = [lock()]
+    value.insert(0, value)
+
+    assert describe_failure([("", value)], ERROR).startswith("cannot send a lock at [1]: ")
+
+
+def test_a_wide_value_ends_the_search():
+    value = [*range(10_000), lock()]
+
+    assert describe_failure([("", value)], ERROR).startswith("cannot send a list: ")
+
+
+def test_a_value_that_can_be_pickled_now_is_named_itself():
+    # Its pickling may fail now and then; there is no better culprit than the whole.
+    assert describe_failure([("argument 1", [1])], ERROR).startswith(
+        "cannot send a list as argument 1: "
+    )
