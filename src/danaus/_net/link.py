@@ -3,15 +3,10 @@
 The thread that sends writes to the socket itself, as long as the socket takes it. What it does
 not take is queued, and the driving thread writes it when there is room. A sender that finds more
 than the queue's limit waits: back-pressure, never loss. The driving thread itself never waits.
-
-Parts of `bulk_threshold` bytes and more travel as one piece of shared memory (a memfd), whose
-descriptor accompanies the frame. Receivers map it copy-on-write.
 """
 
 from __future__ import annotations
 
-import array
-import mmap
 import os
 import select
 import socket
@@ -22,23 +17,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from danaus import _config
-from danaus._wire.codec import threshold
+from danaus._net.descriptors import received, rights
 from danaus._wire.frame import (
     FLAG_HANDOVER,
     FLAG_SHARED,
-    IN_SHARED,
     Frame,
     FrameDecoder,
     FrameError,
     encode_head,
     encode_small,
-    shared_layout,
 )
 
 if TYPE_CHECKING:
     from danaus._net.reactor import Reactor
+    from danaus._net.shared import SharedPayload
 
-__all__ = ["Link", "SharedPayload", "rights", "share", "take_parts"]
+__all__ = ["Link"]
 
 Part = bytes | bytearray | memoryview
 
@@ -61,84 +55,6 @@ _FLAGS = (_NONBLOCK,)
 _NO_FDS: list[int] = []
 _CLOEXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 _TRUNCATED = int(socket.MSG_CTRUNC)  # plain ints: an enum's `&` costs as much as a small message
-
-
-class SharedPayload:
-    """The parts of a message, the large ones in shared memory: made once, sent to many.
-
-    Attributes:
-        lengths: Length of each part, with `IN_SHARED` where it lies in the memory.
-        inline: The parts that travel in the stream.
-        fd: Descriptor of the shared memory, or -1. `close` releases it.
-        nbytes: Bytes in shared memory.
-    """
-
-    __slots__ = ("fd", "inline", "lengths", "nbytes")
-
-    def __init__(self, lengths: list[int], inline: list[Part], fd: int, nbytes: int) -> None:
-        self.lengths = lengths
-        self.inline = inline
-        self.fd = fd
-        self.nbytes = nbytes
-
-    def close(self) -> None:
-        """Release the descriptor; receivers keep theirs."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-
-
-def share(parts: Sequence[Part]) -> SharedPayload:
-    """Put the large parts into shared memory: one copy, however many receivers there are.
-
-    Raises:
-        OSError: There is not enough memory, or no descriptor left (ulimit -n).
-    """
-    least = threshold()
-    views = [memoryview(part).cast("B") for part in parts]
-    large = [view for view in views if view.nbytes >= least]
-    if not large:
-        return SharedPayload([view.nbytes for view in views], list(views), -1, 0)
-    offsets, total = shared_layout([view.nbytes for view in large])
-    fd = os.memfd_create("danaus", os.MFD_CLOEXEC)
-    try:
-        for offset, view in zip(offsets, large, strict=True):
-            done = 0
-            while done < view.nbytes:
-                done += os.pwrite(fd, view[done : done + (1 << 30)], offset + done)
-    except BaseException:
-        os.close(fd)
-        raise
-    lengths = [view.nbytes | (IN_SHARED if view.nbytes >= least else 0) for view in views]
-    inline: list[Part] = [view for view in views if view.nbytes < least]
-    return SharedPayload(lengths, inline, fd, total)
-
-
-def take_parts(frame: Frame, fd: int) -> list[Part]:
-    """The parts of ``frame``; those in shared memory are mapped copy-on-write. Closes ``fd``.
-
-    Raises:
-        FrameError: The shared memory is smaller than the frame says.
-    """
-    lengths = [n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED]
-    try:
-        offsets, total = shared_layout(lengths)
-        if os.fstat(fd).st_size < offsets[-1] + lengths[-1]:
-            raise FrameError("the shared memory is smaller than the frame says")
-        total = offsets[-1] + lengths[-1]
-        memory = mmap.mmap(fd, total, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    finally:
-        os.close(fd)
-    view = memoryview(memory)
-    places = iter(zip(offsets, lengths, strict=True))
-    parts: list[Part] = []
-    for part in frame.parts:
-        if part is None:
-            offset, length = next(places)
-            parts.append(view[offset : offset + length])
-        else:
-            parts.append(part)
-    return parts
 
 
 class Link:
@@ -403,7 +319,7 @@ class Link:
             self._end(str(error))
             return
         if ancillary:
-            self._take_descriptors(ancillary)
+            self._fds.extend(received(ancillary))
         if flags & _TRUNCATED:
             self._end(
                 "no file descriptor was left for what the peer sent; raise the limit (ulimit -n)"
@@ -414,21 +330,28 @@ class Link:
             return
         self.bytes_in += count
         try:
-            frames = self._decoder.feed(self._view[:count])
+            self._give(self._decoder.feed(self._view[:count]))
         except FrameError as error:
             self._end(f"the peer sent what is no frame: {error}")
-            return
+
+    def _give(self, frames: list[Frame]) -> None:
         for frame in frames:
             self.frames_in += 1
-            fds = [self._fds.popleft() for _ in range(frame.descriptors)] if frame.flags else []
-            self._on_frame(self, frame, fds)
+            fds = self._descriptors(frame.descriptors) if frame.flags else []
+            try:
+                self._on_frame(self, frame, fds)
+            except Exception as error:
+                # It is not known what was done of it: the stream is of no more use.
+                self._end(f"a frame of the peer could not be handled: {error!r}")
+                raise
+        if self._fds and not self._decoder.pending:
+            raise FrameError("descriptors come with it that belong to no frame")
 
-    def _take_descriptors(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                received = array.array("i")
-                received.frombytes(data[: len(data) - len(data) % received.itemsize])
-                self._fds.extend(received)
+    def _descriptors(self, count: int) -> list[int]:
+        """Those that accompany the next frame."""
+        if len(self._fds) < count:
+            raise FrameError(f"{count} descriptors are missing")
+        return [self._fds.popleft() for _ in range(count)]
 
     # ending
 
@@ -457,13 +380,6 @@ class Link:
         """End the link from this side; ``on_lost`` is not called."""
         if not self.lost:
             self._release()
-
-
-def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
-    """Ancillary data that passes these descriptors."""
-    if not fds:
-        return []
-    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
 def _kept(buffers: Sequence[Part], fds: list[int]) -> tuple[list[Part], list[int]]:

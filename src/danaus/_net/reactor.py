@@ -26,6 +26,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
@@ -156,7 +157,9 @@ class Reactor:
         """True when Ctrl-C came while the main thread drove."""
         self._closed = False
         self._calls: list[Callable[[], None]] = []
-        self._timers: list[tuple[float, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer_numbers = count()
+        """Timers of one instant run in the order in which they were set."""
         self._driver = 0
 
     def register(self, fd: int, handler: Handler, mask: int = select.EPOLLIN) -> None:
@@ -185,10 +188,11 @@ class Reactor:
         """Run ``call`` on the driving thread after ``delay`` seconds."""
         import heapq
 
-        entry = _Timer((time.monotonic() + delay, call))
-        heapq.heappush(self._timers, entry)
-        if self._driver != get_ident():
-            self.interrupt()
+        timer = (time.monotonic() + delay, next(self._timer_numbers), call)
+        if self._driver == get_ident():
+            heapq.heappush(self._timers, timer)
+        else:  # the heap is the driving thread's alone
+            self.call_soon(lambda: heapq.heappush(self._timers, timer))
 
     def interrupt(self) -> None:
         """Make the driving thread look around."""
@@ -322,7 +326,10 @@ class Reactor:
         for fd, mask in self._epoll.poll(timeout, _BATCH):
             handler = self._handlers.get(fd)
             if handler is not None:
-                handler.on_ready(mask)
+                try:
+                    handler.on_ready(mask)
+                except Exception as error:  # noqa: BLE001  # border: the loop serves others, too
+                    _report(error)
             elif fd == self._wake_fd:
                 self._on_wake()
         if self._timers:
@@ -334,14 +341,14 @@ class Reactor:
         except BlockingIOError:
             pass
         while self._calls:
-            self._calls.pop(0)()
+            _run(self._calls.pop(0))
 
     def _run_timers(self) -> None:
         import heapq
 
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[1]()
+            _run(heapq.heappop(self._timers)[2])
 
     def close(self) -> None:
         """Stop; `run` returns."""
@@ -356,10 +363,14 @@ class Reactor:
         os.close(self._wake_fd)
 
 
-class _Timer(tuple[float, Callable[[], None]]):
-    """Orders timers by their time alone."""
+def _run(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  # border: the loop serves others, too
+        _report(error)
 
-    __slots__ = ()
 
-    def __lt__(self, other: tuple[float, Callable[[], None]]) -> bool:  # type: ignore[override]
-        return self[0] < other[0]
+def _report(error: Exception) -> None:
+    """Show an error of Danaus itself as that of any thread is shown."""
+    details = (type(error), error, error.__traceback__, threading.current_thread())
+    threading.excepthook(threading.ExceptHookArgs(details))

@@ -19,8 +19,9 @@ from typing import Any
 import msgspec
 
 from danaus._core.recent import Recent
-from danaus._net.link import Link, SharedPayload
+from danaus._net.link import Link
 from danaus._net.reactor import Reactor
+from danaus._net.shared import SharedPayload
 from danaus._proc import packet
 from danaus._proc.doorway import Doorway
 from danaus._proc.outlet import OUTPUT_KINDS, Outlet

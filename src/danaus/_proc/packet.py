@@ -6,14 +6,13 @@ send, though (`danaus._proc.zygotes`): two ends that both wait for room would wa
 
 from __future__ import annotations
 
-import array
 import socket
 from struct import Struct
 from typing import Any
 
 import msgspec
 
-from danaus._net.link import rights
+from danaus._net.descriptors import received, rights
 
 __all__ = ["MAX_DESCRIPTORS", "encode", "receive", "send"]
 
@@ -42,16 +41,14 @@ def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:
 def receive(sock: socket.socket) -> tuple[Any, list[int]] | None:
     """Receive one packet; None when the other end has closed."""
     room = socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
-    fds = array.array("i")
+    fds: list[int] = []
     head = b""
     while len(head) < _length.size:
         data, ancillary, _, _ = sock.recvmsg(_length.size - len(head), room)
         if not data:
             return None
         head += data
-        for level, kind, raw in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds.frombytes(raw[: len(raw) - len(raw) % fds.itemsize])
+        fds += received(ancillary)
     size, _ = _length.unpack(head)
     body = bytearray()
     while len(body) < size:
@@ -59,4 +56,4 @@ def receive(sock: socket.socket) -> tuple[Any, list[int]] | None:
         if not data:
             return None
         body += data
-    return _decode(body), list(fds)
+    return _decode(body), fds

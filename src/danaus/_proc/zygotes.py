@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from danaus._net.link import rights
+from danaus._net.descriptors import rights
 from danaus._proc import packet
 from danaus._proc.exits import oom_kills
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from danaus._net.link import take_parts
+from danaus._net.shared import take_parts
 from danaus._wire.frame import IN_SHARED, shared_layout
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from danaus import _config
-from danaus._net.link import SharedPayload, share
+from danaus._net.shared import SharedPayload, share
 from danaus._runtime.call import Taker
 from danaus._wire import kinds
 from danaus._wire.codec import Parts, copy_parts
