@@ -1,0 +1,571 @@
+import random
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danaus._net.reactor import Reactor, Waiter
+from danaus.testing import Gate, Sequencer, wait_until
+
+PATIENCE = 5.0
+
+
+class Pair:
+    """A socket that the reactor watches, and its other end in the test's hands."""
+
+    def __init__(self, reactor: Reactor, call: Callable[[bytes], None]) -> None:
+        self._call = call
+        self._reactor = reactor
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        reactor.register(self.ours.fileno(), self)
+
+    def on_ready(self, _mask: int) -> None:
+        self._call(self.ours.recv(100))
+
+    def close(self) -> None:
+        self._reactor.unregister(self.ours.fileno())
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.fixture
+def pair(reactor: Reactor) -> Generator[Callable[[Callable[[bytes], None]], Pair]]:
+    made: list[Pair] = []
+
+    def make(call: Callable[[bytes], None]) -> Pair:
+        made.append(Pair(reactor, call))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+Make = Callable[[Callable[[bytes], None]], Pair]
+
+
+class Worker:
+    """A thread of the test; its result or exception comes out of `join`."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._work()
+        except BaseException as error:  # noqa: BLE001  # `join` raises it
+            self._error = error
+
+    def join(self) -> Any:
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive(), "the thread hangs"
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """Run on a thread that is not the main one, which may not drive under a test runner."""
+    return Worker(work).join()
+
+
+# the I/O thread
+
+
+def test_a_handler_is_called_while_its_socket_is_readable(pair: Make):
+    got: list[bytes] = []
+    link = pair(got.append)
+
+    link.theirs.send(b"one")
+    wait_until(lambda: got == [b"one"])
+    link.theirs.send(b"two")
+    wait_until(lambda: got == [b"one", b"two"])
+
+
+def test_a_handler_that_was_unregistered_is_called_no_more(reactor: Reactor, pair: Make):
+    got: list[bytes] = []
+    link, other = pair(got.append), pair(got.append)
+    reactor.unregister(link.ours.fileno())
+    reactor.unregister(link.ours.fileno())
+
+    link.theirs.send(b"unseen")
+    other.theirs.send(b"seen")
+
+    wait_until(lambda: got == [b"seen"])
+
+
+def test_what_a_descriptor_is_watched_for_can_change(reactor: Reactor):
+    ours, theirs = socket.socketpair()
+    ready = threading.Event()
+
+    class Watch:
+        def on_ready(self, mask: int, /) -> None:
+            if mask & select.EPOLLOUT:
+                reactor.modify(ours.fileno(), select.EPOLLIN)
+                ready.set()
+
+    with ours, theirs:
+        reactor.register(ours.fileno(), Watch())
+        assert not ready.is_set()
+        reactor.modify(ours.fileno(), select.EPOLLIN | select.EPOLLOUT)
+        assert ready.wait(PATIENCE)
+        reactor.unregister(ours.fileno())
+
+
+def test_calls_run_on_the_driving_thread_in_order(reactor: Reactor):
+    ran: list[tuple[int, str]] = []
+
+    for i in range(20):
+        reactor.call_soon(lambda i=i: ran.append((i, threading.current_thread().name)))
+
+    wait_until(lambda: len(ran) == 20)
+    assert ran == [(i, "io") for i in range(20)]
+
+
+def test_timers_run_in_the_order_of_their_times(reactor: Reactor):
+    ran: list[str] = []
+
+    for delay, name in [(0.03, "third"), (0.01, "first"), (0.02, "second"), (0.0, "at once")]:
+        reactor.call_later(delay, lambda name=name: ran.append(name))
+
+    wait_until(lambda: len(ran) == 4)
+    assert ran == ["at once", "first", "second", "third"]
+
+
+def test_a_timer_does_not_run_early(reactor: Reactor):
+    start = time.monotonic()
+    ran: list[float] = []
+
+    reactor.call_later(0.05, lambda: ran.append(time.monotonic() - start))
+
+    wait_until(lambda: bool(ran))
+    assert ran[0] >= 0.05
+
+
+def test_a_timer_may_set_another(reactor: Reactor):
+    ran: list[int] = []
+
+    def again() -> None:
+        ran.append(len(ran))
+        if len(ran) < 3:
+            reactor.call_later(0.0, again)
+
+    reactor.call_later(0.0, again)
+
+    wait_until(lambda: ran == [0, 1, 2])
+
+
+def test_timers_set_by_many_threads_at_once_all_run_once(reactor: Reactor):
+    ran: list[tuple[int, int]] = []
+
+    def work(thread: int) -> None:
+        order = random.Random(thread)
+        for i in range(200):
+            reactor.call_later(order.random() / 50, lambda i=i: ran.append((thread, i)))
+
+    workers = [Worker(lambda thread=thread: work(thread)) for thread in range(4)]
+    for worker in workers:
+        worker.join()
+
+    wait_until(lambda: len(ran) == 800)
+    assert sorted(ran) == [(thread, i) for thread in range(4) for i in range(200)]
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | None]:
+    """Errors that threads have reported."""
+    errors: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda details: errors.append(details.exc_value))
+    return errors
+
+
+def test_a_handler_that_raises_is_reported_and_the_others_go_on(
+    reactor: Reactor, pair: Make, reported: list[BaseException | None]
+):
+    error = ValueError("of the handler")
+    got: list[bytes] = []
+
+    def fail(_data: bytes) -> None:
+        raise error
+
+    bad, good = pair(fail), pair(got.append)
+    bad.theirs.send(b"x")
+    wait_until(lambda: reported == [error])
+
+    good.theirs.send(b"y")
+    wait_until(lambda: got == [b"y"])
+    del reactor
+
+
+@pytest.mark.parametrize("how", ["call_soon", "call_later"])
+def test_a_call_that_raises_is_reported_and_the_others_go_on(
+    reactor: Reactor, how: str, reported: list[BaseException | None]
+):
+    set_call = reactor.call_soon if how == "call_soon" else lambda c: reactor.call_later(0, c)
+    ran = threading.Event()
+
+    set_call(lambda: {}[0])
+    set_call(ran.set)
+
+    assert ran.wait(PATIENCE)
+    assert isinstance(reported[0], KeyError)
+
+
+# waiting
+
+
+def test_a_waiter_that_was_woken_does_not_wait(reactor: Reactor):
+    waiter = Waiter(reactor)
+
+    waiter.wake()
+    waiter.wake()
+
+    assert waiter.wait(0)
+    assert waiter.wait(None)
+
+
+def test_a_wait_ends_when_its_time_is_up(reactor: Reactor):
+    def work() -> bool:
+        return Waiter(reactor).wait(0.02)
+
+    start = time.monotonic()
+    assert in_thread(work) is False
+    assert time.monotonic() - start >= 0.02
+
+
+def test_a_waiter_can_be_used_again_after_a_reset(reactor: Reactor):
+    def work() -> list[bool]:
+        waiter = Waiter(reactor)
+        waiter.wake()
+        first = waiter.wait(0)
+        waiter.reset()
+        return [first, waiter.wait(0)]
+
+    assert in_thread(work) == [True, False]
+
+
+def test_a_waiter_without_a_reactor_waits_too():
+    waiter = Waiter(None)
+    worker = Worker(lambda: waiter.wait(PATIENCE))
+
+    waiter.wake()
+
+    assert worker.join()
+    assert Waiter(None).wait(0) is False
+
+
+def drive(reactor: Reactor, pair: Make) -> tuple[int, list[int]]:
+    """Wait for messages until the waiting thread handles them itself; who handled each."""
+    drivers: list[int] = []
+    waiters: list[Waiter] = []
+
+    def on_message(_data: bytes) -> None:
+        drivers.append(threading.get_ident())
+        waiters[-1].wake()
+
+    link = pair(on_message)
+    for _ in range(1000):
+        waiters.append(Waiter(reactor))
+        link.theirs.send(b"x")
+        assert waiters[-1].wait(PATIENCE)
+        if drivers[-1] == threading.get_ident():
+            break
+    return threading.get_ident(), drivers
+
+
+def test_a_thread_that_waits_again_and_again_comes_to_drive(reactor: Reactor, pair: Make):
+    me, drivers = in_thread(lambda: drive(reactor, pair))
+
+    assert drivers[-1] == me
+
+
+def test_the_io_thread_takes_over_when_the_driver_does_not_come_back(reactor: Reactor, pair: Make):
+    in_thread(lambda: drive(reactor, pair))
+    handled_by: list[str] = []
+    other = pair(lambda _data: handled_by.append(threading.current_thread().name))
+
+    other.theirs.send(b"x")
+
+    wait_until(lambda: handled_by == ["io"])
+
+
+def test_a_waiting_thread_is_served_while_another_drives(reactor: Reactor, pair: Make):
+    """One thread drives and gets nothing; the other's message comes all the same."""
+    step = Sequencer()
+    idle = threading.Event()
+
+    def driver() -> bool:
+        drive(reactor, pair)
+        waiter = Waiter(reactor)
+        end = pair(lambda _data: waiter.wake())
+        with step(0):
+            idle.set()
+            ends.append(end)
+        return waiter.wait(PATIENCE)
+
+    def other() -> bool:
+        waiter = Waiter(reactor)
+        link = pair(lambda _data: waiter.wake())
+        with step(1):
+            link.theirs.send(b"x")
+        return waiter.wait(PATIENCE)
+
+    ends: list[Pair] = []
+    first, second = Worker(driver), Worker(other)
+
+    assert second.join()
+    ends[0].theirs.send(b"x")
+    assert first.join()
+
+
+def test_a_waiting_thread_is_served_when_the_driver_leaves(reactor: Reactor, pair: Make):
+    """The driver stands in a handler while the other begins to wait; then it leaves."""
+    with Gate("in the handler") as gate:
+        waiter = Waiter(reactor)
+        link = pair(lambda _data: waiter.wake())
+
+        def driver() -> None:
+            drive(reactor, pair)
+            mine = Waiter(reactor)
+
+            def on_message(_data: bytes) -> None:
+                gate.wait()
+                mine.wake()
+
+            pair(on_message).theirs.send(b"x")
+            assert mine.wait(PATIENCE)
+
+        first = Worker(driver)
+        gate.wait_entered()
+        second = Worker(lambda: waiter.wait(PATIENCE))
+        link.theirs.send(b"x")
+
+    first.join()
+    assert second.join()
+
+
+def test_a_driver_that_another_thread_wakes_leaves(reactor: Reactor, pair: Make):
+    """Nothing comes by a socket: only the wake-up itself can bring the driver out of the kernel."""
+    waiters: list[Waiter] = []
+
+    def driver() -> bool:
+        drive(reactor, pair)
+        waiters.append(Waiter(reactor))
+        return waiters[0].wait(PATIENCE)
+
+    worker = Worker(driver)
+    wait_until(lambda: bool(waiters) and waiters[0].driver != 0)
+
+    waiters[0].wake()
+
+    assert worker.join()
+
+
+def test_a_handler_on_a_waiting_thread_may_not_wait_by_driving(reactor: Reactor, pair: Make):
+    seen: list[bool] = []
+
+    def work() -> None:
+        waiter = Waiter(reactor)
+
+        def on_message(_data: bytes) -> None:
+            seen.append(reactor.may_drive())
+            waiter.wake()
+
+        link = pair(on_message)
+        seen.append(reactor.may_drive())
+        link.theirs.send(b"x")
+        waiter.wait(PATIENCE)
+
+    in_thread(work)
+
+    assert seen == [True, False]
+
+
+# lost wake-ups
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_no_message_is_lost_between_threads_that_take_turns(
+    reactor: Reactor, pair: Make, threads: int
+):
+    rounds = 300
+
+    def work() -> int:
+        waiter = Waiter(reactor)
+        link = pair(lambda _data: waiter.wake())
+        done = 0
+        for _ in range(rounds):
+            link.theirs.send(b"x")
+            if not waiter.wait(PATIENCE):
+                break
+            waiter.reset()
+            done += 1
+        return done
+
+    workers = [Worker(work) for _ in range(threads)]
+
+    assert [worker.join() for worker in workers] == [rounds] * threads
+
+
+def test_no_wake_up_is_lost_between_threads_that_wake_each_other(reactor: Reactor):
+    """Two threads pass a token; whoever waits may drive, and only the other one wakes it."""
+    rounds = 500
+    ready = threading.Barrier(2)
+    waiters: dict[int, Waiter] = {}
+    token = [0]
+
+    def work(me: int) -> int:
+        mine = waiters[me] = Waiter(reactor)
+        ready.wait(PATIENCE)
+        other = waiters[1 - me]
+        done = 0
+        while done < rounds:
+            if token[0] % 2 == me:
+                done += 1
+                token[0] += 1
+                other.wake()
+            else:
+                if not mine.wait(PATIENCE):
+                    break
+                mine.reset()
+        other.wake()
+        return done
+
+    workers = [Worker(lambda me=me: work(me)) for me in (0, 1)]
+
+    assert [worker.join() for worker in workers] == [rounds, rounds]
+
+
+def test_a_wake_up_that_meets_a_reset_is_not_lost(reactor: Reactor, pair: Make):
+    """The waiting thread sees `ready` and resets it before the waker has released the lock."""
+    waiters: list[Waiter] = []
+
+    def driver() -> bool:
+        drive(reactor, pair)
+        waiter = Waiter(reactor)
+        waiter.ready = True  # as far as a first waker has come
+        waiter.reset()
+        waiter._lock.release()  # the rest of what it does
+        waiters.append(waiter)
+        return waiter.wait(PATIENCE)
+
+    worker = Worker(driver)
+    wait_until(lambda: bool(waiters) and waiters[0].driver != 0)
+    start = time.monotonic()
+    waiters[0].wake()
+
+    assert worker.join()
+    assert time.monotonic() - start < PATIENCE / 2  # it was told, not timed out
+
+
+# the end
+
+
+def test_closing_ends_the_loop_and_a_wait_by_driving(reactor: Reactor, pair: Make):
+    started = threading.Event()
+
+    def driver() -> None:
+        drive(reactor, pair)
+        started.set()
+        Waiter(reactor).wait(0.2)  # the time, not the message, ends it if closing does not
+
+    worker = Worker(driver)
+    assert started.wait(PATIENCE)
+
+    reactor.close()
+
+    worker.join()
+
+
+def descriptors() -> set[str]:
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.mark.needs_linux
+def test_a_reactor_holds_no_descriptor_once_it_is_disposed_of():
+    before = descriptors()
+    made = Reactor()
+    made.close()
+    made.run()
+
+    made.dispose()
+
+    assert descriptors() == before
+
+
+def test_interrupting_a_closed_reactor_does_nothing():
+    made = Reactor()
+    made.dispose()
+
+    made.interrupt()
+
+
+# the main thread and Ctrl-C
+
+
+@pytest.fixture
+def plain_signals() -> Generator[None]:
+    """The handlers of a plain program, not of a test runner: the main thread may drive."""
+    numbers = [signal.SIGALRM, signal.SIGINT]
+    before = [signal.getsignal(number) for number in numbers]
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("plain_signals")
+def test_an_interrupt_while_the_main_thread_drives_waits_for_the_handler(
+    reactor: Reactor, pair: Make
+):
+    me, _ = drive(reactor, pair)
+    whole: list[int] = []
+
+    def on_message(_data: bytes) -> None:
+        if threading.get_ident() == me:
+            signal.raise_signal(signal.SIGINT)
+            whole.append(1)
+        else:
+            link.theirs.send(b"again")  # the I/O thread was quicker
+
+    link = pair(on_message)
+    link.theirs.send(b"x")
+
+    with pytest.raises(KeyboardInterrupt):
+        Waiter(reactor).wait(PATIENCE)
+
+    assert whole == [1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("plain_signals")
+def test_after_an_interrupt_waiting_goes_on_as_before(reactor: Reactor, pair: Make):
+    drive(reactor, pair)
+    waiter = Waiter(reactor)
+    reactor.call_later(0.01, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        waiter.wait(PATIENCE)
+
+    reactor.call_later(0.01, waiter.wake)
+
+    assert waiter.wait(PATIENCE)
+
+
+@pytest.mark.usefixtures("plain_signals")
+def test_the_main_thread_does_not_drive_where_the_program_handles_signals(reactor: Reactor):
+    assert Waiter(reactor).may_drive
+    signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+
+    assert not Waiter(reactor).may_drive
