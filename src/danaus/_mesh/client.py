@@ -138,6 +138,9 @@ def _prepare(made: Runtime) -> None:
     made.control.on_output = made.output.on_output
     made.faults.when_shown = made.output.when_shown
     python_logs.install()
+    made.faults.last_words = lambda at: (
+        made.local.last_words().strip()[-400:] if made.local and at == made.local.address else ""
+    )
     made.exit_hooks.append(lambda: _shut_down(made, _EXIT_PATIENCE))
 
 
@@ -145,6 +148,7 @@ def _shut_down(made: Runtime, patience: float) -> None:
     """End what this script owns on the hosts, and the links."""
     if made.closed:
         return
+    made.faults.closing = True
     for collector in list(made.ports.values()):
         if isinstance(collector, PortQueue):
             collector.close("the context was shut down")

@@ -383,12 +383,13 @@ class _Spawner:
         ids = [self._new_id(rank) for rank in range(len(self._hosts) * self._per)]
         procs = [(ids[rank], self._hosts[rank // self._per][1]) for rank in range(len(ids))]
         table = ProcTable(self._uid, procs)
+        wishes = [self._overrides(rank) for rank in range(len(ids))]  # what raises, raises here
         self._me.faults.own(
             OwnedMesh(self._uid, self._name, self._caller.actor_instance.uid, procs)
         )
         for i in range(len(self._hosts)):
             ranks = range(i * self._per, (i + 1) * self._per)
-            self._send(i, [(rank, ids[rank]) for rank in ranks])
+            self._send(i, [(ids[rank], wishes[rank]) for rank in ranks])
         return ProcMesh(
             self._uid,
             self._name,
@@ -404,17 +405,17 @@ class _Spawner:
 
     def _respawn(self, rank: int) -> str:
         new = self._new_id(rank)
-        self._send(rank // self._per, [(rank, new)])
+        self._send(rank // self._per, [(new, self._overrides(rank))])
         return new
 
-    def _send(self, host: int, procs: list[tuple[int, str]]) -> None:
+    def _send(self, host: int, procs: list[tuple[str, dict[str, Any]]]) -> None:
         me = self._me
         name, address = self._hosts[host]
         link = me.routes.agent(address)
         template = {**self._template, "host": name, "agent": address}
-        entries = [[proc, self._overrides(rank)] for rank, proc in procs]
+        entries = [list(proc) for proc in procs]
         if link is None:
-            for _, proc in procs:
+            for proc, _ in procs:
                 me.routes.bury(
                     proc, {"text": f"could not be started: host {name} is gone", "host": name}
                 )

@@ -107,6 +107,7 @@ def _open_streams() -> None:
 
 def _take_place(launch: Launch) -> None:
     spec = launch.spec
+    must_exec = needs_exec(spec)  # it compares with the environment as it is before
     env: dict[str, str | None] = spec.get("env") or {}
     for name, value in env.items():
         if value is None:
@@ -121,7 +122,7 @@ def _take_place(launch: Launch) -> None:
             os.chdir(spec["cwd"])
         except OSError as error:
             sys.stderr.write(f"danaus: the client's directory does not exist here: {error}\n")
-    if needs_exec(spec):
+    if must_exec:
         _exec(launch)
     path = spec.get("path")
     if path is not None:

@@ -63,6 +63,10 @@ class Faults:
         self.on_unhandled: Callable[[MeshFailure], None] | None = None
         """In a client: what to do with a failure that nobody handled."""
         self.on_agent_lost: Callable[[str, str], None] | None = None
+        self.last_words: Callable[[str], str] = _silence
+        """What an agent wrote to its standard error, by its address."""
+        self.closing = False
+        """True while this process ends its own hosts: what ends with them is no failure."""
         self.when_shown: Callable[[Callable[[], None]], None] | None = None
         """In a client: calls back once the output of what has ended is shown."""
 
@@ -135,7 +139,8 @@ class Faults:
     def proc_died(self, proc: str, report: dict[str, Any] | None) -> None:
         """A process has ended. Called once for each, on any thread."""
         runtime = self._runtime
-        expected = bool(report and report.get("stopping"))
+        expected = self.closing or bool(report and report.get("stopping"))
+        cause = (report or {}).get("cause", proc)
         with self._lock:
             meshes = [m for m in self.owned.values() if m.has(proc)]
             for mesh in meshes:
@@ -144,7 +149,7 @@ class Faults:
                 for mesh in sorted(meshes, key=lambda m: m.is_actors):
                     for rank in mesh.ranks_of(proc):
                         failure = self.describe(proc, mesh.name, rank, mesh.class_name)
-                        self._rank_failed(mesh, rank, failure, proc)
+                        self._rank_failed(mesh, rank, failure, cause)
         runtime.bulk.forget(proc)
         runtime.forget_proc(proc)
         runtime.fail_targets(
@@ -195,10 +200,11 @@ class Faults:
             self.on_agent_lost(address, why)
         with self._lock:
             procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
+        words = self.last_words(address)
+        text = f"is gone with its host's agent ({why})" + (f": {words}" if words else "")
+        report = {"text": text, "stopping": self.closing, "cause": address}
         for proc in procs:
-            self._runtime.routes.bury(
-                proc, {"text": f"is gone with its host's agent ({why})", "stopping": False}
-            )
+            self._runtime.routes.bury(proc, report)
 
     def actor_died(self, cell: ActorCell, failure: MeshFailure) -> None:
         """An actor of this process has failed: tell its owner, end what it owned."""
@@ -343,3 +349,7 @@ class Faults:
 
 def _nothing(_values: list[object]) -> None:
     """What stopped actors return."""
+
+
+def _silence(_address: str) -> str:
+    return ""
