@@ -154,6 +154,8 @@ def _shut_down(made: Runtime, patience: float) -> None:
             collector.close("the context was shut down")
     others = [link for at, link in made.routes.agents.items() if at != _local_address(made)]
     made.output.fetch(others, _FETCH_PATIENCE)
+    for end in list(made.at_close):
+        end(patience)
     _end_local_host(made, patience)
     for cell in list(made.cells.values()):
         cell.abort("the context was shut down")

@@ -14,7 +14,7 @@ from danaus import _config
 from danaus._mesh.proc_mesh import ProcMesh, announce
 from danaus._mesh.proc_table import ProcTable
 from danaus._proc.binding import bind
-from danaus._proc.host import HostProcess, start_host
+from danaus._proc.host import start_host
 from danaus._proc.launch import START, import_path
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.identity import unique
@@ -86,15 +86,13 @@ class HostMesh(MeshTrait):
         hosts: Sequence[Host],
         shape: Shape,
         *,
-        owned: bool = False,
         python: str | None = None,
-        processes: Sequence[HostProcess] = (),
+        end: Callable[[], None] | None = None,
     ) -> None:
         self._hosts = list(hosts)
         self._shape_now = shape
-        self._owned = owned
         self._python = python
-        self._processes = list(processes)
+        self._end_hosts = end
         self._down = False
         self._spawned: list[ProcMesh] = []
 
@@ -196,9 +194,7 @@ class HostMesh(MeshTrait):
         """The same hosts, whose procs use another interpreter."""
         if not os.path.exists(path):
             raise ValueError(f"there is no interpreter at {path}")
-        made = HostMesh(
-            self._hosts, self._shape_now, owned=self._owned, python=path, processes=self._processes
-        )
+        made = HostMesh(self._hosts, self._shape_now, python=path, end=self._end_hosts)
         made._spawned = self._spawned
         return made
 
@@ -207,15 +203,8 @@ class HostMesh(MeshTrait):
     @property
     def initialized(self) -> Future[bool]:
         """Settled with True when every host's agent answers."""
-        me = runtime()
-        future = new_future(None)
-        for host, address in self._selected():
-            if me.routes.agent(address) is None:
-                future.set_error(
-                    RuntimeError(f"attach failed: the agent of host {host} does not answer")
-                )
-                return future
-        future.set_value(True)
+        future = new_future(runtime().reactor)
+        _in_background(lambda: _await_answers(self._selected(), future))
         return future
 
     def stop(self) -> Future[None]:
@@ -231,37 +220,25 @@ class HostMesh(MeshTrait):
         Raises:
             RuntimeError: This is a slice or a reference; only what provisioned the hosts may.
         """
-        if not self._owned:
+        end_hosts = self._end_hosts
+        if end_hosts is None:
             raise RuntimeError("cannot shut down `HostMesh` that is a reference instead of owned")
         if self._down:
             raise RuntimeError("HostMesh has already been shut down")
         self._down = True
-        me = runtime()
         stopped = self.stop()
-        done = new_future(me.reactor)
+        done = new_future(runtime().reactor)
 
         def end() -> None:
-            import threading
-
-            threading.Thread(
-                target=self._end, args=(me, done), name="danaus-shutdown", daemon=True
-            ).start()
-
-        stopped.add_callback(end)
-        return done
-
-    def _end(self, me: Runtime, done: Future[None]) -> None:
-        for _, address in self._selected():
-            link = me.routes.agent(address)
-            if link is not None:
-                link.send_small(kinds.SHUTDOWN, _encode([]), b"")
-        for process in self._processes:
             try:
-                process.process.wait(15.0)
+                end_hosts()
             except Exception as error:  # noqa: BLE001  # it is reported to who waits
                 done.set_error(error)
-                return
-        done.set_value(None)
+            else:
+                done.set_value(None)
+
+        stopped.add_callback(lambda: _in_background(end))
+        return done
 
     async def __aenter__(self) -> Self:
         return self
@@ -287,6 +264,26 @@ class HostMesh(MeshTrait):
     def python(self) -> str | None:
         """Interpreter of its procs; None for the hosts' own."""
         return self._python
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    import threading
+
+    threading.Thread(target=work, name="danaus-hosts", daemon=True).start()
+
+
+def _await_answers(hosts: Sequence[Host], future: Future[bool]) -> None:
+    """Settle ``future`` once the agents of all these hosts have answered, or one cannot."""
+    from danaus._proc.lease import HostSilent, greet
+
+    patience: float = _config.get("host_spawn_ready_timeout")
+    try:
+        greet([address for _, address in hosts], patience)
+    except HostSilent as error:
+        name = next(name for name, address in hosts if address == error.address)
+        future.set_error(RuntimeError(f"attach failed: host {name!r} is lost: {error.why}"))
+    else:
+        future.set_value(True)
 
 
 def _rebuild(hosts: Sequence[Host], shape: Shape, python: str | None) -> HostMesh:

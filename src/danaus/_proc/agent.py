@@ -207,6 +207,7 @@ class Agent:
             self._watch(link, routing[0])
         elif kind == kinds.KEEP:
             self._owner = "" if routing[0] else link.peer
+            self._send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
         elif kind in OUTPUT_KINDS:
             self._outlet.on_frame(link, frame, routing)
         elif kind == kinds.SHUTDOWN:

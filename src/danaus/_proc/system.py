@@ -12,6 +12,7 @@ __all__ = [
     "become_subreaper",
     "children_of",
     "die_with_parent",
+    "is_running",
     "open_pidfd",
     "peer_credentials",
     "signal_group",
@@ -76,6 +77,29 @@ def start_time(pid: int) -> int:
             return int(file.read().rsplit(b")", 1)[1].split()[19])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def is_running(pid: int, started: int) -> bool:
+    """True while the process that had this start time runs; a zombie does not.
+
+    Where the platform does not tell start times (they are 0), the pid has to do.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()
+        return int(fields[19]) == started and fields[0] not in (b"Z", b"X")
+    except (OSError, IndexError, ValueError):
+        return not _LINUX and started == 0 and _answers(pid)
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def children_of(pid: int) -> list[int]:

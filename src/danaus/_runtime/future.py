@@ -18,7 +18,7 @@ __all__ = ["Future", "new_future"]
 
 R = TypeVar("R")
 
-_observe_lock = threading.Lock()
+_observe_lock = threading.RLock()  # what one future computes may observe another one
 
 #: Set by the runtime: called with the future before a thread blocks on it, and after.
 before_wait: Callable[[Any], None] | None = None

@@ -82,6 +82,9 @@ class Runtime:
         self._setup_calls: list[Call] = []
         self.exit_hooks: list[Callable[[], None]] = []
         """Called when the interpreter ends while the runtime is up."""
+        self.at_close: list[Callable[[float], None]] = []
+        """Called when a client's runtime is closed, its links still being up: what ends the hosts
+        of its jobs, within about so many seconds."""
         self.undelivered: Callable[[str, str], None] = _ignore
         self.spec: dict[str, Any] = {}
         """In a proc: its description. Empty in a client."""

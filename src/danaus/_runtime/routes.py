@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from danaus import _config
 from danaus._core.recent import Recent
+from danaus._net.dial import connect
 from danaus._net.link import Link
 from danaus._wire import kinds
 
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
     from danaus._net.reactor import Reactor
     from danaus._wire.frame import Frame
 
-__all__ = ["Routes", "connect"]
-
-_encode = msgspec.msgpack.Encoder().encode
+__all__ = ["Routes"]
 
 _REMEMBERED = 200_000
 """Ended processes that are remembered; more than the largest mesh has."""
@@ -243,16 +239,3 @@ class Routes:
                 os.close(link.fileno())
             except OSError:
                 continue
-
-
-def connect(address: str, wish: list[Any]) -> socket.socket | None:
-    """Connect to an agent and say what is wanted; None when nobody is there."""
-    body = _encode(wish)
-    sock = socket.socket(socket.AF_UNIX)
-    try:
-        sock.connect(address)
-        sock.sendall(kinds.PREFACE + struct.pack("<I", len(body)) + body)
-    except (ConnectionError, FileNotFoundError):
-        sock.close()
-        return None
-    return sock

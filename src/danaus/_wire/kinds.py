@@ -83,7 +83,7 @@ To an agent: how output is to be shown from now on; each proc answers to the por
 WATCH = 28
 """[proc]: tell me when it ends"""
 KEEP = 29
-"""[keep?]: the agent outlives its owner"""
+"""[keep?]: the agent outlives its owner; it answers with another `WELCOME`"""
 CAST = 30
 """[kind, [[proc, routing], ...]]: hand the body to each of these procs, as a frame of that kind"""
 GATHERED = 31

@@ -1,0 +1,1 @@
+"""Jobs: hosts that are provisioned together, shared by clients, and ended together."""

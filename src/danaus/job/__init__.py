@@ -1,0 +1,15 @@
+"""Jobs: hosts that are provisioned together, shared by clients, and ended together.
+
+Example:
+    >>> from danaus.job import ProcessJob
+    >>> job = ProcessJob({"trainers": 4, "loaders": 1})
+    >>> hosts = job.state()
+    >>> trainers = hosts.trainers.spawn_procs(per_host={"procs": 1})
+    >>> job.kill()
+"""
+
+from danaus._job.process import ProcessJob
+from danaus._job.state import JobState
+from danaus._job.trait import JobTrait, job_load, job_loads
+
+__all__ = ["JobState", "JobTrait", "ProcessJob", "job_load", "job_loads"]
