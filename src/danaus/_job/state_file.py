@@ -20,8 +20,10 @@ __all__ = [
     "StateFileError",
     "locate",
     "locked",
+    "parse",
     "read",
     "remove",
+    "serialize",
     "set_aside",
     "write",
 ]
