@@ -300,6 +300,27 @@ def test_the_io_thread_takes_over_when_the_driver_does_not_come_back(reactor: Re
     wait_until(lambda: handled_by == ["io"])
 
 
+def test_the_io_thread_that_fell_asleep_takes_over_when_the_driver_leaves(
+    reactor: Reactor, pair: Make
+):
+    handled_by: list[str] = []
+    other = pair(lambda _data: handled_by.append(threading.current_thread().name))
+    waiters: list[Waiter] = []
+
+    def driver() -> bool:
+        drive(reactor, pair)
+        waiters.append(Waiter(reactor))
+        return waiters[0].wait(PATIENCE)
+
+    worker = Worker(driver)
+    wait_until(lambda: reactor._parked)
+    waiters[0].wake()
+    worker.join()
+    other.theirs.send(b"x")
+
+    wait_until(lambda: handled_by == ["io"])
+
+
 def test_a_waiting_thread_is_served_while_another_drives(reactor: Reactor, pair: Make):
     """One thread drives and gets nothing; the other's message comes all the same."""
     step = Sequencer()
