@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-import threading
 import types
 from collections import ChainMap
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -32,7 +32,8 @@ _sent: WeakKeyDictionary[type, tuple[bytes, bytes]] = WeakKeyDictionary()
 _received: dict[bytes, type] = {}
 """Classes that came, by digest."""
 
-_busy = threading.local()
+_open: ContextVar[frozenset[type]] = ContextVar("open", default=frozenset())
+"""Classes that are being pickled in this thread or task."""
 
 
 def dump_by_value(
@@ -83,16 +84,16 @@ def _parcel_of(cls: type) -> tuple[bytes, bytes] | None:
     known = _sent.get(cls)
     if known is not None:
         return known
-    open_classes: set[type] = _busy.__dict__.setdefault("classes", set())
+    open_classes = _open.get()
     if cls in open_classes:
         return None
-    open_classes.add(cls)
+    token = _open.set(open_classes | {cls})
     try:
         stream = io.BytesIO()
         _Pickler(stream, protocol=5).dump(cls)
         data = stream.getvalue()
     finally:
-        open_classes.discard(cls)
+        _open.reset(token)
     parcel = _sent[cls] = (hashlib.blake2b(data, digest_size=16).digest(), data)
     return parcel
 
