@@ -49,7 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # machine do not take each other's files for leaks.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     scratch = config.stash[_SCRATCH] = Path(tempfile.mkdtemp(prefix="dt-"))
-    for variable, name in (("XDG_RUNTIME_DIR", "run"), ("TMPDIR", "tmp")):
+    folders = {"XDG_RUNTIME_DIR": "run", "TMPDIR": "tmp", "XDG_STATE_HOME": "state"}
+    for variable, name in folders.items():
         scratch.joinpath(name).mkdir(mode=0o700)
         os.environ[variable] = str(scratch / name)
     tempfile.tempdir = None  # it was computed from the variable as it was

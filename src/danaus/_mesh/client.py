@@ -152,8 +152,8 @@ def _shut_down(made: Runtime, patience: float) -> None:
     for collector in list(made.ports.values()):
         if isinstance(collector, PortQueue):
             collector.close("the context was shut down")
-    others = [link for at, link in made.routes.agents.items() if at != _local_address(made)]
-    made.output.fetch(others, _FETCH_PATIENCE)
+    if any(at != _local_address(made) for at in made.routes.agents):
+        made.output.flush(_FETCH_PATIENCE)  # those hosts stay; what this script owns there does not
     for end in list(made.at_close):
         end(patience)
     _end_local_host(made, patience)

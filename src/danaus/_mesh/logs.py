@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +18,7 @@ from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from danaus._net.link import Link
     from danaus._observe.feed import OutputFeed
@@ -135,18 +134,16 @@ class ClientLogs:
 
     # waiting
 
-    def when_shown(self, call: Callable[[], None]) -> None:
-        """Call back once all output that has come is printed; after a second in any case."""
-        printer = self._printer
-        if printer is None:
-            call()
-            return
-        printer.when_printed(call)
-        self._runtime.reactor.call_later(_PATIENCE, call)
+    def when_shown(self, hosts: Iterable[str], call: Callable[[], None]) -> None:
+        """Call back once all that procs have written by now is printed, or after a second.
 
-    def wait_shown(self, timeout: float = _PATIENCE) -> bool:
-        """Wait until all output that has come is printed. Tells whether it was in time."""
-        return self._printer is None or self._printer.flush(timeout)
+        Args:
+            hosts: Addresses of the agents of these procs.
+            call: May be called twice; does not block.
+        """
+        self._runtime.reactor.call_later(_PATIENCE, call)
+        agents = self._runtime.routes.agents
+        self._fetch([link for host in hosts if (link := agents.get(host))], call)
 
     def flush(self, timeout: float = _PATIENCE) -> bool:
         """Print all that procs have written by now, collected lines included.
@@ -157,17 +154,25 @@ class ClientLogs:
         Returns:
             Whether it was printed in time.
         """
-        deadline = time.monotonic() + timeout
-        taken = self.fetch(list(self._runtime.routes.agents.values()), timeout)
-        return self.wait_shown(max(0.0, deadline - time.monotonic())) and taken
+        done = threading.Event()
+        self._fetch(list(self._runtime.routes.agents.values()), done.set)
+        return done.wait(timeout)
 
-    def fetch(self, agents: Sequence[Link], timeout: float) -> bool:
-        """Have agents send what procs have written by now. Tells whether all did in time."""
-        answers = _Answers(len(agents))
+    def _fetch(self, agents: Sequence[Link], call: Callable[[], None]) -> None:
+        """Have agents send what procs have written by now, and print it; then call back.
+
+        The end of a proc may be known before its last output has come: by another link.
+        """
+        answers = _Answers(len(agents), lambda: self._when_printed(call))
         for link in agents:
             port = self._runtime.new_port(answers)
             link.send_small(kinds.LOG_FLUSH, _encode([port]), b"")
-        return not agents or answers.complete.wait(timeout)
+
+    def _when_printed(self, call: Callable[[], None]) -> None:
+        if self._printer is None:
+            call()
+        else:
+            self._printer.when_printed(call)
 
     def close(self) -> bool:
         """Print all that has come, and end the printer. Tells whether it was printed."""
@@ -191,20 +196,22 @@ class ClientLogs:
 
 
 class _Answers:
-    """The port of requests to agents; it waits without driving, so that any thread may."""
+    """The port of requests to agents."""
 
-    def __init__(self, expected: int) -> None:
+    def __init__(self, expected: int, complete: Callable[[], None]) -> None:
         self.targets: Sequence[Target] = ()
         self.call = OutgoingCall("", "logs", "", "flush")
-        self.complete = threading.Event()
         self._expected = expected
+        self._complete = complete
+        if not expected:
+            complete()
 
     def on_reply(self, rank: int, status: int, take: Any) -> bool:
         """One agent has sent all."""
         del rank, status, take
         self._expected -= 1
         if not self._expected:
-            self.complete.set()
+            self._complete()
         return True
 
     def on_failure(self, rank: int, failure: Any) -> bool:

@@ -67,8 +67,8 @@ class Faults:
         """What an agent wrote to its standard error, by its address."""
         self.closing = False
         """True while this process ends its own hosts: what ends with them is no failure."""
-        self.when_shown: Callable[[Callable[[], None]], None] | None = None
-        """In a client: calls back once the output of what has ended is shown."""
+        self.when_shown: Callable[[set[str], Callable[[], None]], None] | None = None
+        """In a client: calls back once the output of procs on these hosts is shown."""
 
     # who owns what
 
@@ -309,7 +309,8 @@ class Faults:
         if self.when_shown is None:
             future.set_value(None)
         else:
-            self.when_shown(lambda: future.set_value(None))
+            hosts = {address for _, address in mesh.targets}
+            self.when_shown(hosts, lambda: future.set_value(None))
 
     def _stop_actors(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
         runtime = self._runtime
