@@ -136,6 +136,7 @@ def _prepare(made: Runtime) -> None:
     made.faults.on_unhandled = _on_unhandled
     made.output = ClientLogs(made)
     made.control.on_output = made.output.on_output
+    made.faults.on_agent_lost = made.output.on_agent_lost
     made.faults.when_shown = made.output.when_shown
     python_logs.install()
     made.faults.last_words = lambda at: (
@@ -152,11 +153,11 @@ def _shut_down(made: Runtime, patience: float) -> None:
     for collector in list(made.ports.values()):
         if isinstance(collector, PortQueue):
             collector.close("the context was shut down")
-    if any(at != _local_address(made) for at in made.routes.agents):
-        made.output.flush(_FETCH_PATIENCE)  # those hosts stay; what this script owns there does not
+    made.output.flush(_FETCH_PATIENCE)  # there may be hosts that stay
     for end in list(made.at_close):
         end(patience)
     _end_local_host(made, patience)
+    made.output.flush(_FETCH_PATIENCE)  # and what was written to the last on those that ended
     for cell in list(made.cells.values()):
         cell.abort("the context was shut down")
     made.close()
@@ -165,17 +166,11 @@ def _shut_down(made: Runtime, patience: float) -> None:
         uninstall()
 
 
-def _local_address(made: Runtime) -> str:
-    return "" if made.local is None else made.local.address
-
-
 def _end_local_host(made: Runtime, patience: float) -> None:
-    """End this machine's agent, and take what its procs wrote to the last."""
+    """End this machine's agent."""
     local = made.local
     if local is None:
         return
-    lost = threading.Event()
-    made.faults.on_agent_lost = lambda at, _why: lost.set() if at == local.address else None
     link = made.routes.agents.get(local.address)
     if link is not None:
         link.send_small(kinds.SHUTDOWN, b"\x90", b"")
@@ -183,9 +178,6 @@ def _end_local_host(made: Runtime, patience: float) -> None:
         local.process.wait(patience)
     except Exception:  # noqa: BLE001  # it ends by itself when the link does
         made.routes.flush(0.2)
-        return
-    if link is not None and not link.lost:
-        lost.wait(_FETCH_PATIENCE)
 
 
 def shutdown_context() -> Future[None]:

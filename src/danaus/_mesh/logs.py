@@ -64,6 +64,7 @@ class ClientLogs:
         self._meshes: dict[str, _Shown] = {}
         self._windows: dict[str, float | None] = {}
         """Windows that were set by `logging_option`, by mesh; None: every line by itself."""
+        self._requests: list[_Request] = []
         self._in_notebook = False
 
     def on_output(self, kind: int, routing: list[Any]) -> None:
@@ -161,12 +162,20 @@ class ClientLogs:
     def _fetch(self, agents: Sequence[Link], call: Callable[[], None]) -> None:
         """Have agents send what procs have written by now, and print it; then call back.
 
-        The end of a proc may be known before its last output has come: by another link.
+        The end of a proc may be known before its last output has come: by another link. A host
+        that has ended, too, has sent all once its link has ended.
         """
-        answers = _Answers(len(agents), lambda: self._when_printed(call))
-        for link in agents:
-            port = self._runtime.new_port(answers)
-            link.send_small(kinds.LOG_FLUSH, _encode([port]), b"")
+        request = _Request(agents, lambda: self._when_printed(call))
+        self._requests = [old for old in self._requests if old.waiting] + [request]
+        port = self._runtime.new_port(request)
+        for index, link in enumerate(agents):
+            if not link.send_small(kinds.LOG_FLUSH, _encode([port, index]), b""):
+                request.lost(link.peer)
+
+    def on_agent_lost(self, address: str, _why: str) -> None:
+        """The link to an agent has ended, and all that came by it was taken."""
+        for request in self._requests:
+            request.lost(address)
 
     def _when_printed(self, call: Callable[[], None]) -> None:
         if self._printer is None:
@@ -195,26 +204,35 @@ class ClientLogs:
             self.flush()
 
 
-class _Answers:
-    """The port of requests to agents."""
+class _Request:
+    """A request to agents, and the port of their answers."""
 
-    def __init__(self, expected: int, complete: Callable[[], None]) -> None:
+    def __init__(self, agents: Sequence[Link], complete: Callable[[], None]) -> None:
         self.targets: Sequence[Target] = ()
         self.call = OutgoingCall("", "logs", "", "flush")
-        self._expected = expected
+        self.waiting = {index: link.peer for index, link in enumerate(agents)}
+        """Addresses of those that have not answered."""
         self._complete = complete
-        if not expected:
+        if not agents:
             complete()
 
     def on_reply(self, rank: int, status: int, take: Any) -> bool:
         """One agent has sent all."""
-        del rank, status, take
-        self._expected -= 1
-        if not self._expected:
-            self._complete()
-        return True
+        del status, take
+        self._done(rank)
+        return not self.waiting
 
     def on_failure(self, rank: int, failure: Any) -> bool:
         """It waits for no proc."""
         del rank, failure
         return False
+
+    def lost(self, address: str) -> None:
+        """An agent will not answer."""
+        for index, waiting in list(self.waiting.items()):
+            if waiting == address:
+                self._done(index)
+
+    def _done(self, index: int) -> None:
+        if self.waiting.pop(index, None) is not None and not self.waiting:
+            self._complete()

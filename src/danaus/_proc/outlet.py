@@ -65,7 +65,7 @@ class Outlet:
         if frame.kind == kinds.LOG_OPTIONS:
             self._set_options(link, routing)
         elif frame.kind == kinds.LOG_FLUSH:
-            self._flush(link, routing[0])
+            self._flush(link, *routing)
         else:
             self._pass_on(link, frame, routing[0])
 
@@ -165,12 +165,12 @@ class Outlet:
                 self._options[proc] = options  # it is still to be started
             self._answer(link, port, index)
 
-    def _flush(self, link: Link, port: int) -> None:
+    def _flush(self, link: Link, port: int, index: int) -> None:
         """Send a client all that its procs have written by now, then answer."""
         for record in self._agent.procs.values():
             if record.root == link.peer:
                 record.read_output()
-        self._answer(link, port, 0)
+        self._answer(link, port, index)
 
     def _answer(self, link: Link, port: int, index: int) -> None:
         self._send(link, kinds.REPLY, [link.peer, port, index, _VALUE])

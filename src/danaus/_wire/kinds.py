@@ -95,7 +95,7 @@ LOG_WINDOW = 41
 LOG_LEVEL = 42
 """[level, asker, port, rank]: agent to proc: let Python's logging pass from this level on"""
 LOG_FLUSH = 43
-"""[port]: client to agent: send what my procs have written by now, then answer to the port"""
+"""[port, rank]: client to agent: send what my procs have written by now, then answer so"""
 
 DIAL = "dial"
 PREFACE = b"DAN1"
