@@ -53,8 +53,8 @@ def main() -> None:
     print("- every line by itself")
     trainers.start.call().get()
 
-    procs.logging_option(stream_to_client=True, aggregate_window_sec=1).get()
-    print("- lines of one second that resemble each other, as one with a count")
+    procs.logging_option(stream_to_client=True, aggregate_window_sec=5).get()
+    print("- lines of five seconds that resemble each other, as one with a count")
     for number in range(3):
         trainers.step.call(number).get()
 

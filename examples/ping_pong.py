@@ -2,7 +2,7 @@
 
 A reference to a mesh of actors is a value: it can be an argument, a result, a part of either. Here
 each player is given the other one, and from then on the client takes no part in the game: a ball
-goes to and fro between two processes until it has lost its energy, and then the player who has it
+goes back and forth between two processes until it has lost its energy. The player who has it then
 reports to a port that travelled with it.
 
 The players use `broadcast`. Were they to wait for each other's replies, nobody could answer: both

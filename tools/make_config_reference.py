@@ -4,6 +4,8 @@
 by its exit code whether the page is as it would be written.
 """
 
+# ruff: noqa: INP001  # scripts, no package
+
 from __future__ import annotations
 
 import sys
@@ -70,7 +72,9 @@ def page() -> str:
     """The text of the page."""
     keys = KEYS.values()
     effective = [f"\n## Keys\n\n{_table(key for key in keys if key.has_effect)}"]
-    return "".join([HEAD, *effective, COMPATIBLE, "\n", _table(k for k in keys if not k.has_effect)])
+    return "".join(
+        [HEAD, *effective, COMPATIBLE, "\n", _table(k for k in keys if not k.has_effect)]
+    )
 
 
 def _table(keys: Iterable[Key]) -> str:

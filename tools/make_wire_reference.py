@@ -4,12 +4,15 @@
 writes nothing, and says by its exit code whether the page is as it would be written.
 """
 
+# ruff: noqa: INP001  # scripts, no package
+
 from __future__ import annotations
 
 import ast
 import re
 import sys
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from danaus._wire import kinds
@@ -30,7 +33,7 @@ def page() -> str:
 def _rows() -> Iterator[str]:
     """One for each constant with a number and a docstring."""
     body = ast.parse(Path(str(kinds.__file__)).read_text(encoding="utf-8")).body
-    for node, following in zip(body, body[1:], strict=False):
+    for node, following in pairwise(body):
         match node, following:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(number))),
@@ -42,11 +45,8 @@ def _rows() -> Iterator[str]:
 def _cell(text: str) -> str:
     """A docstring as a cell: the layout in brackets as code, then what it says."""
     text = " ".join(text.split())
-    depth = 0
-    for end, sign in enumerate(text, 1):
-        depth += (sign == "[") - (sign == "]")
-        if not depth:
-            break
+    depths = accumulate((sign == "[") - (sign == "]") for sign in text)
+    end = next(position for position, depth in enumerate(depths, 1) if not depth)
     meaning = text[end:].lstrip(": ")
     return f"`{text[:end]}`{': ' * bool(meaning)}{meaning}".replace("|", "\\|")
 

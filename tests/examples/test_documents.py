@@ -50,9 +50,15 @@ def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
     file = directory / "test_page.py"
     file.write_text(program, encoding="utf-8")
     tests = "\ndef test_" in program or "\nasync def test_" in program
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-c", os.devnull] if tests else []
+    words = (
+        ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-c", os.devnull]
+        if tests
+        else []
+    )
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("XDG_S", "PYTEST"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("XDG_S", "PYTEST"))
     }
     return subprocess.run(
         [sys.executable, *words, str(file)],

@@ -50,7 +50,7 @@ PRINTED = {
         r"\[.*\] \[2\] a C library writes straight to descriptor 2",
         r"- every line by itself",
         r"\[.*\] \[3\] the data is loaded",
-        r"- lines of one second .*",
+        r"- lines of five seconds .*",
         r"\[12 similar log lines\] step <<.*>>: loss <<.*>>",
         r"- Python's logging .*",
         r"\[.*\] \[0\] \[actor=.*\] the learning rate is high",
@@ -96,7 +96,9 @@ def run(program: Path, directory: Path) -> subprocess.CompletedProcess[str]:
     home.mkdir()
     workplace.mkdir()
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("XDG_S", "PYTEST"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("XDG_S", "PYTEST"))
     }
     return subprocess.run(
         [sys.executable, str(program)],
