@@ -43,7 +43,7 @@ def run_proc(launch: Launch) -> None:
         python_logs.let_pass(spec["log_level"])
     install(runtime)
     if spec.get("setup"):
-        runtime.begin_setup()
+        runtime.setup.begin()
         threading.Thread(
             target=_set_up, args=(runtime, spec["setup"]), name="danaus-setup", daemon=True
         ).start()
@@ -67,7 +67,7 @@ def _set_up(runtime: Runtime, setup: bytes) -> None:
                 asyncio.run(run())
     except BaseException as error:  # noqa: BLE001  # border: user code
         failure = error
-    runtime.end_setup(failure)
+    runtime.setup.end(failure)
 
 
 def _agent_lost(runtime: Runtime, address: str) -> None:

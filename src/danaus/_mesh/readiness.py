@@ -9,7 +9,7 @@ from danaus._runtime.cell import READY
 from danaus._runtime.collect import ManyReplies
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.process import context
-from danaus._runtime.router import SETUP
+from danaus._runtime.setup import SETUP
 from danaus._wire.codec import dumps_call
 from danaus.errors import SupervisionError
 

@@ -141,7 +141,7 @@ class ActorCell:
                     self._finish_stop(first)
                     return
                 first = self.take()
-            self.runtime.wait_for_setup()
+            self.runtime.setup.wait()
             if not self._load(first):
                 return
             if self._is_async():

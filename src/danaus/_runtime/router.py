@@ -29,6 +29,7 @@ from danaus._runtime.faults import Faults
 from danaus._runtime.outbox import Outbox, Target
 from danaus._runtime.outcome import FAILED, close_failure
 from danaus._runtime.routes import Routes
+from danaus._runtime.setup import SETUP, Setup
 from danaus._shape import Extent, Point
 from danaus._wire import kinds
 from danaus._wire.codec import set_threshold
@@ -76,10 +77,7 @@ class Runtime:
         """Context of a client's own code; None in a proc."""
         self.received = 0
         self.closed = False
-        self._ready = threading.Event()
-        self._ready.set()
-        self.setup_failure: BaseException | None = None
-        self._setup_calls: list[Call] = []
+        self.setup = Setup(self)
         self.exit_hooks: list[Callable[[], None]] = []
         """Called when the interpreter ends while the runtime is up."""
         self.at_close: list[Callable[[float], None]] = []
@@ -177,7 +175,7 @@ class Runtime:
     def _call_without_cell(self, routing: list[Any], take: Taker, link: Link | None) -> None:
         uid = routing[1]
         if uid == SETUP:
-            self._answer_setup(Call(routing, take, link))
+            self.setup.answer(Call(routing, take, link))
             return
         failure = self.gone.get(uid)
         if failure is not None:
@@ -357,35 +355,7 @@ class Runtime:
         if cell is not None:
             cell.post(Stop(reason, self.id, -1, 0, None))
 
-    # setup
-
-    def begin_setup(self) -> None:
-        """Actors wait from now on, until `end_setup`."""
-        self._ready.clear()
-
-    def end_setup(self, failure: BaseException | None) -> None:
-        """The bootstrap function has returned, or failed."""
-        self.setup_failure = failure
-        self._ready.set()
-        waiting, self._setup_calls = self._setup_calls, []
-        for call in waiting:
-            self._answer_setup(call)
-
-    def wait_for_setup(self) -> None:
-        """Return when the bootstrap function has ended."""
-        self._ready.wait()
-
-    def _answer_setup(self, call: Call) -> None:
-        from danaus._runtime.outcome import RAISED, VALUE, close_error
-        from danaus._wire.codec import dumps
-
-        if not self._ready.is_set():
-            self._setup_calls = [*self._setup_calls, call]
-        elif self.setup_failure is None:
-            self.reply(call, VALUE, dumps(os.getpid()))
-        else:
-            message = f"The bootstrap of process {self.id} failed."
-            self.reply(call, RAISED, close_error(self.setup_failure, message))
+    # the process
 
     def own_proc_mesh(self) -> Any:
         """This process as a mesh of one."""
@@ -456,7 +426,3 @@ class Runtime:
 
 def _ignore(_target: str, _why: str) -> None:
     """Nobody wants to know of undelivered messages."""
-
-
-SETUP = "@setup"
-"""Name under which a process answers whether its bootstrap has ended."""

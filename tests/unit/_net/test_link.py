@@ -2,104 +2,21 @@ import os
 import random
 import socket
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from danaus._config.overrides import configured
 from danaus._net.link import Link
 from danaus._net.reactor import Reactor
-from danaus._net.shared import SharedPayload, share, take_parts
+from danaus._net.shared import SharedPayload, share
 from danaus._wire.frame import (
-    FLAG_HANDOVER,
-    FLAG_SHARED,
     Frame,
-    FrameDecoder,
-    FrameError,
     encode_head,
     encode_small,
 )
 from danaus.testing import wait_until
-
-PATIENCE = 5.0
-
-
-class End:
-    """One end of a connection as a link, and what came by it."""
-
-    def __init__(self, reactor: Reactor, sock: socket.socket, *, may_wait: bool = True) -> None:
-        self.frames: list[tuple[int, bytes, list[bytes]]] = []
-        self.fds: list[int] = []
-        self.lost: list[str] = []
-        self.on_frame: Callable[[Frame], None] = lambda _frame: None
-        self.link = Link(sock, reactor, self._take, self._end, "peer", may_wait=may_wait)
-
-    def _take(self, _link: Link, frame: Frame, fds: list[int]) -> None:
-        self.on_frame(frame)
-        if frame.flags & FLAG_SHARED:
-            parts = [bytes(part) for part in take_parts(frame, fds.pop(0))]
-        else:
-            parts = [bytes(part) for part in frame.parts if part is not None]
-        self.fds += fds
-        self.frames.append((frame.kind, frame.routing, parts))
-
-    def _end(self, _link: Link, why: str) -> None:
-        self.lost.append(why)
-
-    def close(self) -> None:
-        self.link.close()
-        for fd in self.fds:
-            os.close(fd)
-
-
-@pytest.fixture
-def ends(reactor: Reactor) -> Generator[tuple[End, End]]:
-    """Two links to each other."""
-    left, right = socket.socketpair()
-    pair = End(reactor, left), End(reactor, right)
-    yield pair
-    for end in pair:
-        end.close()
-
-
-@pytest.fixture
-def one(reactor: Reactor) -> Generator[tuple[End, socket.socket]]:
-    """A link, and the raw socket at its other end, which reads only when the test does."""
-    ours, theirs = socket.socketpair()
-    for sock in ours, theirs:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
-    theirs.settimeout(PATIENCE)
-    end = End(reactor, ours)
-    with theirs:
-        yield end, theirs
-        end.close()
-
-
-def read_frames(sock: socket.socket, count: int, *, chunk: int = 65_536) -> list[Frame]:
-    """Read from a raw socket until so many frames have come."""
-    decoder = FrameDecoder()
-    frames: list[Frame] = []
-    while len(frames) < count:
-        data = sock.recv(chunk)
-        assert data, f"the link ended after {len(frames)} of {count} frames"
-        frames += decoder.feed(data)
-    return frames
-
-
-@contextmanager
-def queue_limit(nbytes: int) -> Generator[None]:
-    with configured(send_queue_bytes=nbytes):
-        yield
-
-
-def small(*parts: bytes) -> SharedPayload:
-    return SharedPayload([len(part) for part in parts], list(parts), -1, 0)
-
-
-# what is sent arrives
+from tests.unit._net.ends import PATIENCE, End, queue_limit, read_frames, small
 
 
 def test_small_frames_arrive_in_order_in_both_directions(ends: tuple[End, End]):
@@ -240,9 +157,6 @@ def test_a_link_counts_what_it_carries(ends: tuple[End, End]):
     assert (right.link.frames_in, right.link.bytes_in) == (2, size)
 
 
-# a peer that does not read
-
-
 def test_what_the_socket_does_not_take_is_sent_when_there_is_room(one: tuple[End, socket.socket]):
     end, raw = one
 
@@ -363,9 +277,6 @@ def test_flushing_waits_until_the_queue_is_written(one: tuple[End, socket.socket
     thread.join(PATIENCE)
 
 
-# the end of a link
-
-
 def test_the_end_of_the_peer_is_told_once_after_what_it_sent(
     reactor: Reactor, ends: tuple[End, End]
 ):
@@ -426,144 +337,3 @@ def test_queued_descriptors_are_closed_with_the_link(one: tuple[End, socket.sock
         os.close(writer)
 
     end.link.close()
-
-
-# a peer that sends garbage
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.binary(min_size=8, max_size=300))
-def test_any_bytes_are_frames_or_the_end_of_the_link(reactor: Reactor, data: bytes):
-    ours, theirs = socket.socketpair()
-    end = End(reactor, ours)
-
-    with theirs:
-        theirs.sendall(data)
-        theirs.shutdown(socket.SHUT_WR)
-        wait_until(lambda: bool(end.lost))
-
-    assert len(end.lost) == 1
-    end.close()
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"\xff" * 8, "flags 0xff"),
-        (encode_head(1, FLAG_SHARED, b"", []), "1 descriptors are missing"),
-        (encode_head(1, FLAG_SHARED | FLAG_HANDOVER, b"", []), "2 descriptors are missing"),
-    ],
-)
-def test_what_is_no_frame_ends_the_link_and_says_why(
-    one: tuple[End, socket.socket], data: bytes, why: str
-):
-    end, raw = one
-
-    raw.sendall(encode_small(1, b"", b"good") + data)
-
-    wait_until(lambda: bool(end.lost))
-    assert end.lost[0].startswith("the peer sent what is no frame: ")
-    assert why in end.lost[0]
-
-
-@pytest.mark.needs_linux
-@pytest.mark.parametrize(
-    ("lengths", "size"), [([1 << 63 | 100], 50), ([1 << 63 | 1 << 62], 50), ([1 << 63], 0)]
-)
-def test_shared_memory_smaller_than_its_frame_says_ends_the_link(
-    one: tuple[End, socket.socket], lengths: list[int], size: int
-):
-    end, raw = one
-    memory = os.memfd_create("test")
-    os.ftruncate(memory, size)
-
-    socket.send_fds(raw, [encode_head(1, FLAG_SHARED, b"", lengths)], [memory])
-    os.close(memory)
-
-    wait_until(lambda: bool(end.lost))
-    assert "shared memory" in end.lost[0]
-
-
-def test_a_descriptor_that_is_no_memory_ends_the_link(
-    one: tuple[End, socket.socket], monkeypatch: pytest.MonkeyPatch
-):
-    end, raw = one
-    errors: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", lambda details: errors.append(details.exc_value))
-
-    socket.send_fds(raw, [encode_head(1, FLAG_SHARED, b"", [1 << 63 | 5])], [raw.fileno()])
-
-    wait_until(lambda: bool(end.lost))
-    assert "shared memory" in end.lost[0]
-
-
-def test_descriptors_that_belong_to_no_frame_are_closed_with_the_link(
-    one: tuple[End, socket.socket],
-):
-    # The check for leaks after each test is half of the assertion.
-    end, raw = one
-
-    socket.send_fds(raw, [encode_small(1, b"", b"")], [raw.fileno(), raw.fileno()])
-
-    wait_until(lambda: bool(end.lost))
-    assert "belong to no frame" in end.lost[0]
-
-
-def test_a_frame_that_cannot_be_handled_ends_its_link_and_no_other(
-    reactor: Reactor,
-    ends: tuple[End, End],
-    one: tuple[End, socket.socket],
-    monkeypatch: pytest.MonkeyPatch,
-):
-    left, right = ends
-    end, raw = one
-    errors: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", lambda details: errors.append(details.exc_value))
-
-    def fail(_frame: Frame) -> None:
-        raise ValueError("of the handler")
-
-    end.on_frame = fail
-    raw.sendall(encode_small(1, b"", b""))
-    wait_until(lambda: bool(end.lost) and bool(errors))
-    left.link.send_small(1, b"", b"on")
-
-    wait_until(lambda: bool(right.frames))
-    assert end.lost == ["a frame of the peer could not be handled: ValueError('of the handler')"]
-    assert [str(error) for error in errors] == ["of the handler"]
-    del reactor
-
-
-@pytest.mark.needs_linux
-def test_a_descriptor_for_which_there_is_no_room_ends_the_link(ends: tuple[End, End]):
-    import resource
-
-    left, right = ends
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reader, writer = os.pipe()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(reader, writer) + 1, hard))
-    try:
-        left.link.send(1, b"", small(), reader)
-        wait_until(lambda: bool(right.lost))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        os.close(reader)
-        os.close(writer)
-
-    assert "ulimit -n" in right.lost[0]
-
-
-def test_a_link_shows_its_peer_and_its_state(ends: tuple[End, End]):
-    left, _ = ends
-    assert repr(left.link) == "<Link to peer up>"
-
-    left.link.close()
-
-    assert repr(left.link) == "<Link to peer lost>"
-
-
-def test_frames_are_refused_when_the_memory_is_of_no_part():
-    memory = os.open(os.devnull, os.O_RDONLY)
-
-    with pytest.raises(FrameError, match="no part"):
-        take_parts(Frame(1, FLAG_SHARED, b"", [b"x"], [1]), memory)

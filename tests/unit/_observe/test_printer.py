@@ -75,7 +75,11 @@ def test_callback_comes_once_all_before_it_is_printed(printer: LogPrinter, sink:
     called = threading.Event()
     printer.submit(printer.feed(RankMerger(window=600)), out(ONE, b"a"))
 
-    printer.when_printed(lambda: (texts.append(sink.text), called.set()))
+    def on_printed() -> None:
+        texts.append(sink.text)
+        called.set()
+
+    printer.when_printed(on_printed)
 
     assert called.wait(5)
     assert texts == ["[host p1] [1] a\n"]
