@@ -129,7 +129,8 @@ class Outlet:
 
     def _apologise(self, link: Link, root: str) -> None:
         count = self._left_out.pop(link.peer)
-        text = f"{count} lines came faster than they were taken; the log files hold them."
+        lines = "1 line was" if count == 1 else f"{count} lines were"
+        text = f"{lines} left out, as output came faster than it was taken; the log files hold all."
         source = ["", "", self._agent.name, os.getpid(), None, 1]
         self._send(link, kinds.LOG, [root, source, _STDERR, [text.encode()]])
 
