@@ -9,6 +9,7 @@ that is handed on. A stranger, who runs as another user, is closed before a byte
 from __future__ import annotations
 
 import os
+import select
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ _MAX_PREFACE = 4096
 
 _PATIENCE = 10.0
 """Seconds in which a preface must be complete."""
+
+_PAUSE = 0.1
+"""Seconds after which accepting is tried again when no descriptor was left."""
 
 _HOLD = 30.0
 """Seconds for which a connection to a process that nobody has heard of yet is held."""
@@ -89,8 +93,14 @@ class Doorway:
         """Somebody connects."""
         try:
             sock, _ = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # it went away again
         except OSError:
-            return  # it went away again, or no descriptor is left: it will be tried again
+            # No descriptor is left. The listener stays ready: asked at once, it would be so for
+            # ever.
+            self._agent.reactor.modify(self._listener.fileno(), 0)
+            self._agent.reactor.call_later(_PAUSE, self._listen_again)
+            return
         pid, uid = peer_credentials(sock)
         if uid not in (os.getuid(), 0):
             sock.close()
@@ -102,30 +112,36 @@ class Doorway:
         self._agent.reactor.call_later(_PATIENCE, lambda: self.dismiss(visitor))
         visitor.on_ready(0)
 
+    def _listen_again(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._agent.reactor.modify(self._listener.fileno(), select.EPOLLIN)
+
     def dismiss(self, visitor: _Visitor) -> None:
         """Close a connection whose preface is bad, late, or cut off."""
         if visitor in self._visitors:
-            self._visitors.discard(visitor)
-            self._agent.reactor.unregister(visitor.sock.fileno())
+            self._release(visitor)
             visitor.sock.close()
 
     def admit(self, visitor: _Visitor, wish: bytes) -> None:
         """Do what a complete preface asks for."""
         try:
             what = _decode(wish)
-            kind, source = what[0], what[1]
-            target = what[2] if kind == kinds.DIAL else ""
-        except (msgspec.DecodeError, IndexError, TypeError, KeyError):
-            self.dismiss(visitor)
-            return
+        except (msgspec.DecodeError, RecursionError):
+            what = None
+        match what:
+            case [kinds.DIAL, str(source), str(target)]:
+                self._release(visitor)
+                self._dial(visitor.sock, source, target)
+            case ["hello", str(), *_]:
+                self._release(visitor)
+                self._agent.on_hello(visitor.sock, visitor.pid, list(what))
+            case _:
+                self.dismiss(visitor)
+
+    def _release(self, visitor: _Visitor) -> None:
+        """Its connection belongs to somebody else from now on."""
         self._visitors.discard(visitor)
         self._agent.reactor.unregister(visitor.sock.fileno())
-        if kind == kinds.DIAL:
-            self._dial(visitor.sock, source, target)
-        elif kind == "hello":
-            self._agent.on_hello(visitor.sock, visitor.pid, what)
-        else:
-            visitor.sock.close()
 
     def _dial(self, sock: socket.socket, source: str, target: str) -> None:
         agent = self._agent
@@ -157,9 +173,12 @@ class Doorway:
 
     def close(self) -> None:
         """Stop listening, and remove the socket with its directory."""
+        self._agent.reactor.unregister(self._listener.fileno())
         self._listener.close()
         for visitor in list(self._visitors):
             self.dismiss(visitor)
+        for name in list(self._held):
+            self.refuse(name, None)
         directory = os.path.dirname(self._address)
         try:
             for name in os.listdir(directory):
