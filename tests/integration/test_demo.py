@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.needs_linux, pytest.mark.timeout(100)]
+pytestmark = [pytest.mark.needs_linux, pytest.mark.timeout(120)]
 
 STEPS = 120
 
@@ -107,7 +107,7 @@ def test_a_killed_trainer_is_named_and_brought_back():
 
     (death,) = run["deaths"]
     assert (death["rank"], death["exit"], death["step"]) == (2, "SIGKILL", STEPS // 2)
-    assert death["noticed_s"] < 1.0
+    assert death["noticed_s"] < 5.0
     trainer = next(m for m in run["members"] if (m["role"], m["rank"]) == ("trainer", 2))
     assert trainer["pid"] == death["new_pid"] != death["pid"]
     assert run["left_behind"]["processes"] == []
@@ -143,13 +143,17 @@ def test_people_are_told_the_same_in_plain_lines_off_a_terminal():
 
 def test_an_interrupt_ends_the_run_and_all_its_processes():
     mark = f"DEMO_TEST_{os.getpid()}"
-    process = start("--steps", "100000", env={**os.environ, mark: "1"}, process_group=0)
-    assert process.stdout is not None
-    while "steps" not in process.stdout.readline():
-        assert process.poll() is None
+    with start("--steps", "100000", env={**os.environ, mark: "1"}, process_group=0) as process:
+        try:
+            assert process.stdout is not None
+            while "it writes:" not in process.stdout.readline():
+                assert process.poll() is None
+            assert len(processes_with(mark)) > 5
 
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+            os.killpg(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
 
     assert process.returncode == 130
     assert err == "danaus: interrupted\n"

@@ -47,6 +47,7 @@ class Place:
     """Where an actor runs and what its process has sent and received so far."""
 
     rank: int
+    host: str
     pid: int
     cpu_s: float
     """Seconds of processor time that the process has used."""
@@ -197,4 +198,5 @@ class Trainer(Actor):
 
 def _place(rank: int) -> Place:
     times = os.times()
-    return Place(rank, os.getpid(), times.user + times.system, dict(statistics()))
+    host = os.environ.get("DANAUS_PROCESS_NAME", "")  # of every host of a ProcessJob
+    return Place(rank, host, os.getpid(), times.user + times.system, dict(statistics()))

@@ -13,8 +13,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from danaus.job import ProcessJob
-
 import danaus.actor
 from danaus.actor import (
     Accumulator,
@@ -23,6 +21,7 @@ from danaus.actor import (
     shutdown_context,
     statistics,
 )
+from danaus.job import ProcessJob
 from danaus_cli.demo.actors import Loader, Place, Trainer, model_size
 from danaus_cli.demo.model import Gradient
 from danaus_cli.demo.outcome import Death, Member, Outcome, Traffic
@@ -167,7 +166,7 @@ def _step(
     place, survivor = cluster.bring_back(victim.rank)
     death = Death(
         rank=victim.rank,
-        host=failure.host or f"trainers[{victim.rank}]",
+        host=failure.host or victim.host,
         pid=failure.pid or victim.pid,
         exit=failure.exit or "",
         step=step,
@@ -209,7 +208,7 @@ def _examine(cluster: _Cluster) -> tuple[float, str]:
 
 
 def _member(role: str, place: Place) -> Member:
-    return Member(role, place.rank, f"{role}s[{place.rank}]", place.pid, place.cpu_s)
+    return Member(role, place.rank, place.host, place.pid, place.cpu_s)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from danaus_cli.demo.report import Narrator, format_bytes, verdict, write_json
 
 DEATH = Death(
     rank=1,
-    host="trainers[1]",
+    host="trainers_1",
     pid=102,
     exit="SIGKILL",
     step=1,
@@ -40,8 +40,8 @@ def finished_outcome():
         sample_after="def value():\n    return " + "x" * 100,
         digests=["ab12", "ab12"],
         members=[
-            Member("trainer", 0, "trainers[0]", 101, 5.25),
-            Member("loader", 0, "loaders[0]", 103, 0.5),
+            Member("trainer", 0, "trainers_0", 101, 5.25),
+            Member("loader", 0, "loaders_0", 103, 0.5),
         ],
         deaths=[DEATH],
         traffic=Traffic(12_345, 5 * 2**20, 3 * 2**30),
@@ -78,7 +78,7 @@ def test_a_death_is_told_with_rank_place_signal_and_what_came_after():
     told_lines = told(("training_began", finished_outcome()), ("came_back", DEATH))
 
     assert told_lines == (
-        "  killed    trainer 1 on trainers[1] (pid 102) died of SIGKILL in step 1; known after 4 ms\n"
+        "  killed    trainer 1 on trainers_1 (pid 102) died of SIGKILL in step 1; known after 4 ms\n"
         "  back      trainer 1 (pid 202) has the weights of trainer 0 after 120 ms; "
         "step 1 is made again\n"
     )
@@ -91,8 +91,8 @@ def test_the_close_tells_of_learning_places_and_traffic():
         "            │     return " + "x" * 73 + "\n"
         "  learned   4.00 █▁ 2.00  40 tokens, 20 a second\n"
         "  weights   all 2 trainers ended with the same (checksum ab12)\n"
-        "  where     trainer 0   on trainers[0]    pid 101        5.2 s of processor\n"
-        "            loader 0    on loaders[0]     pid 103        0.5 s of processor\n"
+        "  where     trainer 0   on trainers_0     pid 101        5.2 s of processor\n"
+        "            loader 0    on loaders_0      pid 103        0.5 s of processor\n"
         "  moved     12,345 messages, 5.0 MiB; 3.0 GiB of bulk data by shared memory\n"
     )
 
@@ -159,7 +159,7 @@ def test_json_holds_the_whole_run():
     assert data["members"][0] == {
         "role": "trainer",
         "rank": 0,
-        "host": "trainers[0]",
+        "host": "trainers_0",
         "pid": 101,
         "cpu_s": 5.25,
     }
