@@ -104,7 +104,9 @@ _kinds: dict[type[BaseException], type[ActorError]] = {}
 
 def _kind_for(original: type[BaseException]) -> type[ActorError]:
     """The subclass of `ActorError` that is also an ``original``, or `ActorError`."""
-    if not issubclass(original, Exception) or issubclass(original, ActorError):
+    if issubclass(original, ActorError):
+        return original  # of a call that the endpoint made: what caught it there catches it here
+    if not issubclass(original, Exception):
         return ActorError
     try:
         return _kinds[original]

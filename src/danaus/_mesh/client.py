@@ -8,8 +8,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from danaus import _config
 from danaus._mesh.logs import ClientLogs
+from danaus._mesh.proc_mesh import own_mesh
 from danaus._runtime import python_logs
+from danaus._runtime.call import Stop
 from danaus._runtime.collect import PortQueue
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import context, existing_runtime, on_boot, runtime, uninstall
@@ -142,6 +145,7 @@ def _prepare(made: Runtime) -> None:
     made.faults.last_words = lambda at: (
         made.local.last_words().strip()[-400:] if made.local and at == made.local.address else ""
     )
+    made.make_own_mesh = own_mesh
     made.exit_hooks.append(lambda: _shut_down(made, _EXIT_PATIENCE))
 
 
@@ -153,13 +157,12 @@ def _shut_down(made: Runtime, patience: float) -> None:
     for collector in list(made.ports.values()):
         if isinstance(collector, PortQueue):
             collector.close("the context was shut down")
+    _stop_actors(made)
     made.output.flush(_FETCH_PATIENCE)  # there may be hosts that stay
     for end in list(made.at_close):
         end(patience)
     _end_local_host(made, patience)
     made.output.flush(_FETCH_PATIENCE)  # and what was written to the last on those that ended
-    for cell in list(made.cells.values()):
-        cell.abort("the context was shut down")
     made.close()
     made.output.close()
     if existing_runtime() is made:
@@ -178,6 +181,16 @@ def _end_local_host(made: Runtime, patience: float) -> None:
         local.process.wait(patience)
     except Exception:  # noqa: BLE001  # it ends by itself when the link does
         made.routes.flush(0.2)
+
+
+def _stop_actors(made: Runtime) -> None:
+    """End the actors that live in this process, each with its clean-up."""
+    deadline = time.monotonic() + _config.get("stop_actor_timeout")
+    cells = list(made.cells.values())
+    for cell in cells:
+        cell.post(Stop("the context was shut down", made.id, -1, 0, None))
+    for cell in cells:
+        cell.wait_ended(max(0.0, deadline - time.monotonic()))
 
 
 def shutdown_context() -> Future[None]:

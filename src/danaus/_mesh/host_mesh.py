@@ -409,7 +409,9 @@ class _Spawner:
         me = self._me
         name, address = self._hosts[host]
         link = me.routes.agent(address)
-        template = {**self._template, "host": name, "agent": address}
+        # Whoever spawns through an agent is known to it, so the root can be reached there.
+        root_agent = me.spec.get("root_agent") or address
+        template = {**self._template, "host": name, "agent": address, "root_agent": root_agent}
         entries = [list(proc) for proc in procs]
         if link is None:
             for proc, _ in procs:

@@ -21,6 +21,7 @@ from danaus.errors import SerializationError
 
 if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
+    from danaus._runtime.context import Context
     from danaus._runtime.outbox import Target
     from danaus._runtime.router import Runtime
 
@@ -135,29 +136,39 @@ class ProcMesh(MeshTrait):
         """
         _check_class(Class)
         _check_name(name)
-        caller = context()
+        return self.spawn_as(fresh_name(name[:40]), context(), (name, Class), args, kwargs)
+
+    def spawn_as(
+        self,
+        uid: str,
+        caller: Context,
+        what: tuple[str, type[TActor]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> TActor:
+        """`spawn` under a given id and for a given owner; for Danaus itself."""
+        name, cls = what
         me = caller.actor_instance.runtime
-        uid = fresh_name(name[:40])
         stopped = me.faults.stopped.get(self._uid)
         shape = self._shape_now
         base = self._base_ranks()
         procs = [self._table.procs[b] for b in base]
         table = ProcTable(self._uid, procs)
         own_shape = Shape(shape.labels, NDSlice.new_row_major(shape.ndslice.sizes))
-        actors = ActorRef(uid, name, Class, table, own_shape)
+        actors = ActorRef(uid, name, cls, table, own_shape)
         mesh: ActorMesh[TActor] = ActorMesh(actors, proc_mesh=self, owned=True)
         if stopped is not None:
             me.faults.stopped[uid] = f"`ProcMesh` has already been stopped ({stopped})"
             return mesh  # type: ignore[return-value]
         creator = caller.actor_instance.as_creator()
         try:
-            parts = dumps((_actor_class(Class), args, kwargs, self, creator))
+            parts = dumps((_actor_class(cls), args, kwargs, self, creator))
         except SerializationError as error:
             raise SerializationError(
-                f"cannot spawn actor {name!r} of {Class.__name__}: {error}"
+                f"cannot spawn actor {name!r} of {cls.__name__}: {error}"
             ) from error
         owned = OwnedMesh(
-            uid, name, caller.actor_instance.uid, procs, class_name=Class.__name__, on=self._uid
+            uid, name, caller.actor_instance.uid, procs, class_name=cls.__name__, on=self._uid
         )
         owned.table = table
         owned.birth = (
@@ -349,6 +360,7 @@ def _rebuild(
 
 def own_mesh(me: Runtime) -> ProcMesh:
     """The calling process as a mesh of one."""
+    # A client may have no address yet; the table finds it when it is sent somewhere.
     table = ProcTable(f"own-{me.id}", [(me.id, me.address)])
     shape = Shape([], NDSlice(offset=0, sizes=[], strides=[]))
     return ProcMesh(f"own-{me.id}", me.id, table, shape)

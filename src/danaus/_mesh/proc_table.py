@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from danaus._runtime.process import existing_runtime
+
 __all__ = ["ProcTable"]
 
 
@@ -12,7 +14,8 @@ class ProcTable:
 
     Attributes:
         mesh: Id of the proc mesh.
-        procs: (process, address of its host's agent) of each rank.
+        procs: (process, address of its host's agent) of each rank. The address of this process
+            itself may be empty; it is filled in when the table is sent to another.
         version: Grows when a rank is respawned.
     """
 
@@ -29,4 +32,9 @@ class ProcTable:
         self.version += 1
 
     def __reduce__(self) -> Any:
-        return (ProcTable, (self.mesh, self.procs, self.version))
+        me = existing_runtime()
+        procs = self.procs
+        if me is not None and (me.id, "") in procs:
+            here = me.address_of(me.id, None)
+            procs = [(p, here) if p == me.id else (p, address) for p, address in procs]
+        return (ProcTable, (self.mesh, procs, self.version))

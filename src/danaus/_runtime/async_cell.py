@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from typing import TYPE_CHECKING, Any
 
 from danaus import _config
@@ -252,9 +253,22 @@ class AsyncDriver:
     async def _stop(self, stop: Stop) -> None:
         cell = self._cell
         await self._cancel_tasks()
-        await asyncio.to_thread(cell.runtime.stop_owned_by, cell.uid, stop.reason)
+        await self._stop_owned(stop.reason)
         await self.cleanup(None)
         cell.finished(stop)
+
+    async def _stop_owned(self, reason: str) -> None:
+        """Stop what the actor owns; the loop goes on meanwhile."""
+        cell = self._cell
+        done = self._loop.create_future()
+
+        def stop() -> None:
+            cell.runtime.stop_owned_by(cell.uid, reason)
+            self._loop.call_soon_threadsafe(done.set_result, None)
+
+        # Not by asyncio.to_thread: its executor refuses to start when the interpreter ends.
+        threading.Thread(target=stop, name="danaus-stop-owned", daemon=True).start()
+        await done
 
     async def cleanup(self, error: Exception | None) -> None:
         """Call ``__cleanup__``, for at most ``cleanup_timeout``."""

@@ -62,6 +62,8 @@ class ActorCell:
         self.uid = uid
         self.birth = birth
         self.inbox: Inbox[Item] = Inbox()
+        self.lock = threading.Lock()
+        """Guards the inbox, and the order in which what it lets pass is queued."""
         self.queue: deque[Item] = deque()
         self.control: deque[Item] = deque()
         self.instance: Any = None

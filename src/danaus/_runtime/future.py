@@ -141,7 +141,8 @@ class Future(Generic[R]):
             self._resolve()
         error = self._error
         if error is not None:
-            raise error
+            # The same object is raised each time, and each raise would lengthen its traceback.
+            raise error.with_traceback(None)
         return self._value
 
     def _resolve(self) -> None:

@@ -92,6 +92,8 @@ class Runtime:
         self.output: Any = None
         """In a client: prints what its procs print."""
         self.make_own_mesh: Callable[[Runtime], Any] | None = None
+        self.on_demand: dict[str, Callable[[], None]] = {}
+        """Actors that are made when the first message for them comes, by id."""
         set_threshold(_config.get("bulk_threshold"))
 
     def start(self) -> None:
@@ -141,9 +143,7 @@ class Runtime:
             if cell is None:
                 self._call_without_cell(routing, take, link)
                 return
-            call = Call(routing, take, link)
-            for item in cell.inbox.accept((routing[2], routing[3]), routing[4], call):
-                self._post(cell, item)
+            self._accept(cell, routing, Call(routing, take, link))
         elif kind == kinds.REPLY:
             self._on_reply(routing, take)
         elif kind == kinds.SPAWN_ACTOR:
@@ -155,15 +155,22 @@ class Runtime:
         elif kind == kinds.BULK_DONE:
             self.bulk.give_back(routing[1], routing[2])
 
-    def _post(self, cell: ActorCell, item: Any) -> None:
-        if cell.failure is not None or cell.stopped:
-            self._refuse(item, cell.failure or self.stopped_failure(cell, "stopped"))
-        elif cell.blocked_port >= 0 and type(item) is Call and cell.refuse_cycle(item):
+    def _accept(self, cell: ActorCell, routing: list[Any], item: Any) -> None:
+        """Hand an actor a message, and what waited for it, in order."""
+        refused: list[Any] = []
+        # The I/O thread brings what other processes send; actors of this one bring their own.
+        with cell.lock:
+            for ready in cell.inbox.accept((routing[2], routing[3]), routing[4], item):
+                if cell.failure is not None or cell.stopped:
+                    refused.append(ready)
+                else:
+                    cell.post(ready)
+        if cell.failure is None and not cell.stopped:
             return
-        else:
-            cell.post(item)
-            if cell.failure is not None:
-                cell.close_queue(cell.failure)  # it died as this was queued
+        why = cell.failure or self.gone.get(cell.uid) or self.stopped_failure(cell, "stopped")
+        for ready in refused:
+            self._refuse(ready, why)
+        cell.close_queue(why)  # it may have ended as this was queued
 
     def _refuse(self, item: Any, failure: MeshFailure) -> None:
         if isinstance(item, Call):
@@ -180,8 +187,11 @@ class Runtime:
         failure = self.gone.get(uid)
         if failure is not None:
             self._refuse(Call(routing, take, link), failure)
-        else:
-            self._hold_early(uid, kinds.CALL, routing, take, link)
+            return
+        self._hold_early(uid, kinds.CALL, routing, take, link)
+        make = self.on_demand.pop(uid, None)
+        if make is not None:
+            make()
 
     def _hold_early(
         self, uid: str, kind: int, routing: list[Any], take: Taker, link: Link | None
@@ -192,6 +202,8 @@ class Runtime:
         if len(held) == 1:
             patience = _config.get("message_delivery_timeout")
             self.reactor.call_later(patience, lambda: self._give_up(uid))
+        if uid in self.cells:
+            self._deliver_early(uid)  # an actor of this process has spawned it meanwhile
 
     def _give_up(self, uid: str) -> None:
         for link, kind, routing, take in self._early.pop(uid, []):
@@ -213,9 +225,10 @@ class Runtime:
         cell = self.cells.get(uid)
         if cell is None:
             return
-        construct = Construct(routing[2], take, link)
-        for item in cell.inbox.accept((routing[2], routing[3]), routing[4], construct):
-            self._post(cell, item)
+        self._accept(cell, routing, Construct(routing[2], take, link))
+        self._deliver_early(uid)
+
+    def _deliver_early(self, uid: str) -> None:
         for held_link, kind, held, held_take in self._early.pop(uid, []):
             self.deliver(kind, held, held_take, held_link)
 
@@ -229,8 +242,7 @@ class Runtime:
             else:
                 self._hold_early(uid, kinds.STOP_ACTOR, routing, Taker(None, -1, [b""]), link)
             return
-        for item in cell.inbox.accept((routing[2], routing[3]), routing[4], stop):
-            self._post(cell, item)
+        self._accept(cell, routing, stop)
 
     def _on_reply(self, routing: list[Any], take: Taker) -> None:
         port = routing[1]
@@ -366,7 +378,10 @@ class Runtime:
     def address_of(self, proc: str, link: Link | None) -> str:
         """Address of the agent by which a process can be reached from elsewhere."""
         del link
-        return self.address if proc == self.id else self.routes.address_of(proc)
+        if proc != self.id:
+            return self.routes.address_of(proc)
+        # A client that has started no agent of its own is known to those that it has met.
+        return self.address or next(iter(self.routes.agents), "")
 
     def undeliverable(self, target: str, why: str) -> None:
         """A message could not be delivered: the sending actor is asked what to do."""
