@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,6 +12,7 @@ from danaus._shape import MeshTrait
 if TYPE_CHECKING:
     import logging
 
+    from danaus._runtime.call import Undeliverable
     from danaus.errors import MeshFailure
 
 __all__ = ["Actor", "concurrent_endpoint", "endpoint"]
@@ -32,6 +33,9 @@ class Actor(MeshTrait):
 
     * ``__supervise__(self, failure) -> bool``: something that this actor spawned has failed. Runs
       between messages. True: handled. Otherwise this actor fails too, and its owner is asked.
+    * ``_handle_undeliverable_message(self, message) -> bool``: what this actor sent to a port could
+      not be delivered, because the process that the port belongs to is gone. True: no matter.
+      Otherwise this actor fails. Ports whose ``return_undeliverable`` is False do not ask.
     * ``__cleanup__(self, exc)``: the actor ends; ``exc`` is None when it was stopped. Not called
       when its process dies. Time-boxed by ``cleanup_timeout``.
 
@@ -83,13 +87,13 @@ class Actor(MeshTrait):
     def __bool__(self) -> bool:
         return True
 
-    def __supervise__(self, failure: MeshFailure) -> bool:
+    def __supervise__(self, failure: MeshFailure) -> Awaitable[bool] | bool:
         """Decide about the failure of something that this actor spawned; see the class."""
         del failure
         return False
 
-    def _handle_undeliverable_message(self, message: Any) -> bool:
-        """A message of this actor could not be delivered. True: this is no failure."""
+    def _handle_undeliverable_message(self, message: Undeliverable) -> Awaitable[bool] | bool:
+        """A message of this actor could not be delivered; see the class."""
         del message
         return False
 

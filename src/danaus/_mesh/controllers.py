@@ -102,7 +102,8 @@ def get_or_spawn_controller(
         root = (me.id, "")
     table = ProcTable(_REGISTRY, [root])
     single = Shape([], NDSlice(offset=0, sizes=[], strides=[]))
-    registry: Any = ActorMesh(ActorRef(_REGISTRY, "controllers", _Controllers, table, single))
+    reference = ActorRef(_REGISTRY, "controllers", _Controllers, table, single)
+    registry: ActorMesh[_Controllers] = ActorMesh(reference)
     return registry.find.call_one(name, Class, args, kwargs)
 
 

@@ -2,45 +2,46 @@
 
 A class is pickled once and kept as bytes with a digest; messages that need it carry these bytes,
 and a receiver that knows the digest skips them. Pickling it anew for each message would cost
-25 µs here and more there. So a class travels as it was when it was first sent.
+25 µs here and more there. So a class travels as it was when it was first sent, and one that comes
+back to where it was made is that very class: its attributes are not touched.
 
-Code keeps the name of its file, so that remote tracebacks show the line and its source.
+Code keeps the name of its file, so that remote tracebacks show the line and its source. Where the
+source is in no file (an interactive session), its lines travel along.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
+import linecache
+import pickle
+import sys
 import types
 from collections import ChainMap
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import cloudpickle
 import cloudpickle.cloudpickle as _cloudpickle
 
-__all__ = ["dump_by_value"]
+__all__ = ["dump_by_value", "dump_with_imports"]
 
 _PLACEHOLDER = "<dynamic-code>"
 """What cloudpickle writes instead of the file's name."""
 
-_sent: WeakKeyDictionary[type, tuple[bytes, bytes]] = WeakKeyDictionary()
-"""Digest and pickle of each class that was sent."""
+Keep = Callable[[Any], bool]
+Reducers = dict[type, Callable[[Any], Any]]
 
-_received: dict[bytes, type] = {}
-"""Classes that came, by digest."""
+_parcels: WeakKeyDictionary[type, tuple[bytes, bytes]] = WeakKeyDictionary()
+"""Digest and pickle of each class that was sent or received."""
 
-_open: ContextVar[frozenset[type]] = ContextVar("open", default=frozenset())
-"""Classes that are being pickled in this thread or task."""
+_known: WeakValueDictionary[bytes, type] = WeakValueDictionary()
+"""The same classes by digest."""
 
 
-def dump_by_value(
-    value: Any,
-    keep: Callable[[Any], bool] | None,
-    reducers: dict[type, Callable[[Any], Any]],
-) -> bytes:
+def dump_by_value(value: Any, keep: Keep | None, reducers: Reducers) -> bytes:
     """Pickle ``value`` with what it needs of classes and functions.
 
     Args:
@@ -48,12 +49,46 @@ def dump_by_value(
         keep: Buffer callback of the pickler.
         reducers: How instances of further types are pickled.
     """
+    return _dump(value, keep, _Manner(reducers))
+
+
+class _Manner:
+    """How a pickle and those inside it are made.
+
+    Attributes:
+        reducers: How instances of further types are pickled.
+        opened: Classes that are being pickled; inside its own pickle, a class is one like any
+            other, so that one which refers to itself has an end.
+        imports: Whether the receiver imports those globals of functions that have no pickle.
+    """
+
+    __slots__ = ("imports", "opened", "reducers")
+
+    def __init__(
+        self, reducers: Reducers, opened: frozenset[type] = frozenset(), *, imports: bool = False
+    ) -> None:
+        self.reducers = reducers
+        self.opened = opened
+        self.imports = imports
+
+    def inside(self, cls: type) -> _Manner:
+        return _Manner(self.reducers, self.opened | {cls}, imports=self.imports)
+
+
+def _dump(value: Any, keep: Keep | None, manner: _Manner) -> bytes:
     stream = io.BytesIO()
-    pickler = _Pickler(stream, protocol=5, buffer_callback=keep)
-    if reducers:
-        pickler.dispatch_table = ChainMap(reducers, pickler.dispatch_table)
-    pickler.dump(value)
+    _Pickler(stream, keep, manner).dump(value)
     return stream.getvalue()
+
+
+def dump_with_imports(value: Any, keep: Keep | None, reducers: Reducers) -> bytes:
+    """`dump_by_value` where that failed: globals without a pickle go by their names.
+
+    A script may say ``from library import handle`` where the handle, an object of some C type or
+    one that holds a lock, cannot be pickled. The functions of the script that use it can be sent
+    all the same: the receiver imports it.
+    """
+    return _dump(value, keep, _Manner(reducers, imports=True))
 
 
 #: Whether a class is found in the module that it names, by a receiver too.
@@ -62,46 +97,115 @@ _by_reference = _cloudpickle._should_pickle_by_reference  # noqa: SLF001  # pyri
 
 def _reduce_code(code: types.CodeType) -> Any:
     make, arguments = _cloudpickle._code_reduce(code)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # to keep the name
-    named = tuple(code.co_filename if a == _PLACEHOLDER else a for a in arguments)
-    return make, named
+    name = code.co_filename
+    named = tuple(name if a == _PLACEHOLDER else a for a in arguments)
+    if not name.startswith("<"):
+        return make, named
+    return _make_code, (named, linecache.getlines(name))
+
+
+def _make_code(arguments: tuple[Any, ...], lines: list[str]) -> types.CodeType:
+    code = types.CodeType(*arguments)
+    if lines and code.co_filename not in linecache.cache:
+        size = sum(map(len, lines))
+        linecache.cache[code.co_filename] = (size, None, lines, code.co_filename)
+    return code
+
+
+def _reduce_file(file: io.TextIOWrapper) -> Any:
+    for name in ("stdin", "stdout", "stderr"):
+        if file is getattr(sys, name):
+            return getattr, (sys, name)
+    # cloudpickle would send a copy of its contents, which is hardly ever what was meant.
+    raise TypeError(f"cannot pickle the open file {file.name!r}")
+
+
+_REDUCERS: Reducers = {types.CodeType: _reduce_code, io.TextIOWrapper: _reduce_file}
 
 
 class _Pickler(cloudpickle.Pickler):
     dispatch_table = ChainMap[type, Any](  # noqa: RUF012  # as in the base class
-        {types.CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table
+        _REDUCERS, cloudpickle.Pickler.dispatch_table
     )
 
+    def __init__(self, stream: io.BytesIO, keep: Keep | None, manner: _Manner) -> None:
+        super().__init__(stream, protocol=5, buffer_callback=keep)
+        self._manner = manner
+
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and not _by_reference(obj):
-            parcel = _parcel_of(obj)
-            if parcel is not None:
-                return _unpack, parcel
+        if isinstance(obj, type):
+            if obj not in self._manner.opened and not _by_reference(obj):
+                return _unpack, self._parcel_of(obj)
+        elif isinstance(obj, types.FunctionType):
+            reduced = super().reducer_override(obj)
+            if self._manner.imports and reduced is not NotImplemented:
+                self._import_globals(reduced[2][1]["__globals__"])
+            return reduced
+        else:
+            # The table of a pickler belongs to its class, and these come with each pickle.
+            kind: type[Any] = type(obj)
+            reduce = self._manner.reducers.get(kind)
+            if reduce is not None:
+                return reduce(obj)
         return super().reducer_override(obj)
 
+    def _parcel_of(self, cls: type) -> tuple[bytes, bytes]:
+        """Digest and pickle of a class."""
+        parcel = _parcels.get(cls)
+        if parcel is None:
+            data = _dump(cls, None, self._manner.inside(cls))
+            digest = hashlib.blake2b(data, digest_size=16).digest()
+            parcel = _parcels.setdefault(cls, (digest, data))
+            _known[parcel[0]] = cls
+        return parcel
 
-def _parcel_of(cls: type) -> tuple[bytes, bytes] | None:
-    """Digest and pickle of a class; None while it is being pickled, inside its own pickle."""
-    known = _sent.get(cls)
-    if known is not None:
-        return known
-    open_classes = _open.get()
-    if cls in open_classes:
-        return None
-    token = _open.set(open_classes | {cls})
-    try:
-        stream = io.BytesIO()
-        _Pickler(stream, protocol=5).dump(cls)
-        data = stream.getvalue()
-    finally:
-        _open.reset(token)
-    parcel = _sent[cls] = (hashlib.blake2b(data, digest_size=16).digest(), data)
-    return parcel
+    def _import_globals(self, names: dict[str, Any]) -> None:
+        """Put the names of modules in the place of what cannot be pickled."""
+        for name, value in names.items():
+            module = _module_of(name, value)
+            if module is not None and not self._can(value):
+                names[name] = _Imported(module, name)
+
+    def _can(self, value: Any) -> bool:
+        try:
+            _dump(value, None, self._manner)
+        except Exception:  # noqa: BLE001  # whatever a foreign type raises, it says no
+            return False
+        return True
 
 
 def _unpack(digest: bytes, data: bytes) -> type:
-    cls = _received.get(digest)
+    cls = _known.get(digest)
     if cls is None:
-        import pickle  # part of the codec
-
-        cls = _received[digest] = pickle.loads(data)  # noqa: S301
+        cls = pickle.loads(data)  # noqa: S301  # part of the codec
+        _parcels[cls] = (digest, data)
+        _known[digest] = cls
     return cls
+
+
+# globals that cannot be pickled, but imported
+
+
+class _Imported:
+    """Stands for an object that the receiver imports."""
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __reduce__(self) -> Any:
+        return _import, (self._module, self._name)
+
+
+def _import(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+def _module_of(name: str, value: Any) -> str | None:
+    """The module, other than a script, where ``name`` is that very object."""
+    for module_name, module in sys.modules.copy().items():
+        if module_name != "__main__" and vars(module).get(name) is value:
+            return module_name
+    return None

@@ -89,7 +89,18 @@ def dumps_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Part]:
 def _failure(roots: list[tuple[str, Any]], error: BaseException) -> SerializationError:
     from danaus._wire._culprit import describe_failure  # only on this path
 
-    return SerializationError(describe_failure(roots, error))
+    return SerializationError(describe_failure(roots, error, _attempt))
+
+
+def _attempt(value: Any) -> BaseException | None:
+    """What pickling ``value`` raises."""
+    try:
+        _dumps(value)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  # a foreign class may raise anything
+        return error
+    return None
 
 
 def _dumps(value: Any) -> list[Part]:
@@ -127,10 +138,15 @@ def _keeper(buffers: list[Part]) -> Callable[[pickle.PickleBuffer], bool]:
 
 
 def _cloud(value: Any, buffers: list[Part]) -> bytes:
-    from danaus._wire._byvalue import dump_by_value  # cloudpickle is loaded where it is needed
+    # cloudpickle is loaded where it is needed
+    from danaus._wire._byvalue import dump_by_value, dump_with_imports
 
     reducers = _torch_reducers() if "torch" in sys.modules else {}
-    return dump_by_value(value, _keeper(buffers), reducers)
+    try:
+        return dump_by_value(value, _keeper(buffers), reducers)
+    except Exception:  # noqa: BLE001  # the second attempt raises the same if it does not help
+        buffers.clear()
+        return dump_with_imports(value, _keeper(buffers), reducers)
 
 
 def _plain_with_torch(value: Any, buffers: list[Part]) -> bytes:
