@@ -12,7 +12,7 @@ from danaus._shape import MeshTrait
 if TYPE_CHECKING:
     import logging
 
-    from danaus._runtime.call import Undeliverable
+    from danaus._runtime.call import UndeliverableMessageEnvelope
     from danaus.errors import MeshFailure
 
 __all__ = ["Actor", "concurrent_endpoint", "endpoint"]
@@ -92,7 +92,9 @@ class Actor(MeshTrait):
         del failure
         return False
 
-    def _handle_undeliverable_message(self, message: Undeliverable) -> Awaitable[bool] | bool:
+    def _handle_undeliverable_message(
+        self, message: UndeliverableMessageEnvelope
+    ) -> Awaitable[bool] | bool:
         """A message of this actor could not be delivered; see the class."""
         del message
         return False

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from danaus._wire.codec import Parts
     from danaus._wire.frame import Frame
 
-__all__ = ["Call", "Construct", "Stop", "Supervise", "Taker"]
+__all__ = ["Call", "Construct", "Stop", "Supervise", "Taker", "UndeliverableMessageEnvelope"]
 
 
 _TAKEN: Parts = ()
@@ -117,3 +117,29 @@ class Supervise:
 
     def __init__(self, failure: Any) -> None:
         self.failure = failure
+
+
+class UndeliverableMessageEnvelope:
+    """A message that did not arrive: who sent it, where to, and why it did not."""
+
+    __slots__ = ("_destination", "_error", "_sender")
+
+    def __init__(self, sender: str, destination: str, error: str) -> None:
+        self._sender = sender
+        self._destination = destination
+        self._error = error
+
+    def sender(self) -> str:
+        """Address of the actor that sent it."""
+        return self._sender
+
+    def dest(self) -> str:
+        """Where it was sent."""
+        return self._destination
+
+    def error_msg(self) -> str:
+        """Why it did not arrive."""
+        return self._error
+
+    def __repr__(self) -> str:
+        return f"<undeliverable message from {self._sender} to {self._destination}: {self._error}>"

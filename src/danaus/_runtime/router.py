@@ -51,7 +51,7 @@ _SINGLE = Extent([], [])
 class Runtime:
     """One process's part of the system."""
 
-    def __init__(self, me: str, host: str) -> None:  # noqa: PLR0915  # its fields
+    def __init__(self, me: str, host: str) -> None:
         self.id = me
         self.host = host
         """Name of the host, for people."""

@@ -143,8 +143,7 @@ class _Pickler(cloudpickle.Pickler):
             return reduced
         else:
             # The table of a pickler belongs to its class, and these come with each pickle.
-            kind: type[Any] = type(obj)
-            reduce = self._manner.reducers.get(kind)
+            reduce = self._manner.reducers.get(type(obj))  # pyright: ignore[reportUnknownArgumentType]  # any type
             if reduce is not None:
                 return reduce(obj)
         return super().reducer_override(obj)

@@ -1,5 +1,6 @@
 """Classes and functions of a script, on their way to another process and back."""
 
+import importlib
 import linecache
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_a_global_without_a_pickle_that_was_imported_is_imported_there(
 ):
     tmp_path.joinpath("some_library.py").write_text(LIBRARY)
     monkeypatch.syspath_prepend(str(tmp_path))
-    import some_library  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
+    some_library = importlib.import_module("some_library")
 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     script = define(
