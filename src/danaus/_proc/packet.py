@@ -6,6 +6,7 @@ send, though (`danaus._proc.zygotes`): two ends that both wait for room would wa
 
 from __future__ import annotations
 
+import os
 import socket
 from struct import Struct
 from typing import Any
@@ -18,6 +19,8 @@ __all__ = ["MAX_DESCRIPTORS", "encode", "receive", "send"]
 
 MAX_DESCRIPTORS = 180
 """Descriptors in one packet; the kernel's limit is 253."""
+
+_ROOM = socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
 
 _length = Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
@@ -40,20 +43,23 @@ def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:
 
 def receive(sock: socket.socket) -> tuple[Any, list[int]] | None:
     """Receive one packet; None when the other end has closed."""
-    room = socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
     fds: list[int] = []
-    head = b""
-    while len(head) < _length.size:
-        data, ancillary, _, _ = sock.recvmsg(_length.size - len(head), room)
-        if not data:
-            return None
-        head += data
-        fds += received(ancillary)
-    size, _ = _length.unpack(head)
-    body = bytearray()
-    while len(body) < size:
-        data, ancillary, _, _ = sock.recvmsg(size - len(body), room)
-        if not data:
-            return None
-        body += data
+    head = _read(sock, _length.size, fds)
+    body = _read(sock, _length.unpack(head)[0], fds) if head is not None else None
+    if body is None:
+        for fd in fds:
+            os.close(fd)
+        return None
     return _decode(body), fds
+
+
+def _read(sock: socket.socket, size: int, fds: list[int]) -> bytearray | None:
+    """So many bytes, and the descriptors that come with them; None at the end of the stream."""
+    read = bytearray()
+    while len(read) < size:
+        data, ancillary, _, _ = sock.recvmsg(size - len(read), _ROOM)
+        fds += received(ancillary)
+        if not data:
+            return None
+        read += data
+    return read

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ class Agent:
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(PATIENCE)
         sock.connect(self.address)
-        sock.sendall(data)
+        with suppress(BrokenPipeError):  # a stranger is closed before it has written
+            sock.sendall(data)
         return sock
 
 
