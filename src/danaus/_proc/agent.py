@@ -282,17 +282,20 @@ class Agent:
     def _connect(self, record: ProcRecord, fds: list[int]) -> str | None:
         """Make the control link and the pipes of a new proc. Returns why it cannot be done."""
         opened: list[int] = []
+        readers: list[int] = []
+        ours: socket.socket | None = None
         try:
             ours, theirs = socket.socketpair()
             opened.append(theirs.detach())
-            readers: list[int] = []
             for _ in range(2):
                 reader, writer = os.pipe2(os.O_CLOEXEC)
                 readers.append(reader)
                 opened.append(writer)
         except OSError as error:
-            for fd in opened:
+            for fd in (*opened, *readers):
                 os.close(fd)
+            if ours is not None:
+                ours.close()
             return f"{error.strerror} (open files are limited by ulimit -n)"
         record.link = Link(
             ours, self.reactor, self._on_proc_frame, self._on_proc_lost, record.id, may_wait=False
@@ -393,11 +396,13 @@ class Agent:
         self._zygotes.close()
         self.reactor.close()
 
-    def _on_zygote_lost(self) -> None:
+    def _on_zygote_lost(self, zygote: int) -> None:
         for record in list(self.procs.values()):
-            self._proc_ended(record, record.ended(signal.SIGKILL, oom=False))
-        self._ending = True
-        self._finish()
+            if zygote in (0, record.zygote):
+                self._proc_ended(record, record.ended(signal.SIGKILL, oom=False))
+        if zygote == 0:
+            self._ending = True
+            self._finish()
 
 
 def versions() -> dict[str, str]:

@@ -83,7 +83,7 @@ class Zygotes:
         sock: socket.socket,
         reactor: Reactor,
         on_report: Callable[[list[Any]], None],
-        on_lost: Callable[[], None],
+        on_lost: Callable[[int], None],
     ) -> None:
         self._reactor = reactor
         self._on_report = on_report
@@ -126,17 +126,22 @@ class Zygotes:
         except OSError:
             received = None
         if received is None:
-            self._connections[index].close()
-            if index == 0:
-                self._on_lost()
-            else:
-                self._settle(index, "the process that preloads ended")
+            self._lose(index)
             return
         report = received[0]
         if report[0] == "branched":
             self._settle(index, report[1])
         else:
             self._on_report(report)
+
+    def _lose(self, index: int) -> None:
+        """A zygote is gone, and with it all that it started."""
+        self._connections[index].close()
+        for modules, other in list(self._by_modules.items()):
+            if other == index:
+                del self._by_modules[modules]  # who asks again gets another
+        self._settle(index, "the process that preloads ended")
+        self._on_lost(index)
 
     def _settle(self, index: int, why: str | None) -> None:
         if why is not None:
