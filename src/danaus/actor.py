@@ -40,6 +40,7 @@ from danaus._mesh.proc_mesh import (
     register_proc_mesh_spawn_callback,
     unregister_proc_mesh_spawn_callback,
 )
+from danaus._mesh.workers import attach_to_workers, enable_transport, run_worker_loop_forever
 from danaus._runtime.context import Context, CreatorInstance, Instance
 from danaus._runtime.future import Future
 from danaus._runtime.ports import Channel, Port, PortReceiver, RankedPortReceiver
@@ -77,6 +78,7 @@ __all__ = [
     "ValueMesh",
     "ValueStream",
     "as_endpoint",
+    "attach_to_workers",
     "concurrent_endpoint",
     "config",
     "context",
@@ -84,9 +86,11 @@ __all__ = [
     "current_rank",
     "current_size",
     "default_bootstrap_cmd",
+    "enable_transport",
     "endpoint",
     "get_or_spawn_controller",
     "register_proc_mesh_spawn_callback",
+    "run_worker_loop_forever",
     "send",
     "shutdown_context",
     "statistics",

@@ -88,11 +88,14 @@ class HostMesh(MeshTrait):
         *,
         python: str | None = None,
         end: Callable[[], None] | None = None,
+        attached: Future[bool] | None = None,
     ) -> None:
         self._hosts = list(hosts)
         self._shape_now = shape
         self._python = python
         self._end_hosts = end
+        self._attached = attached
+        """Of hosts that somebody else started: settled when all of them answer."""
         self._down = False
         self._spawned: list[ProcMesh] = []
 
@@ -110,7 +113,7 @@ class HostMesh(MeshTrait):
         return self._shape_now
 
     def _new_with_shape(self, shape: Shape) -> HostMesh:
-        return HostMesh(self._hosts, shape, python=self._python)
+        return HostMesh(self._hosts, shape, python=self._python, attached=self._attached)
 
     def __bool__(self) -> bool:
         return True
@@ -180,6 +183,8 @@ class HostMesh(MeshTrait):
             raise ValueError(
                 f"proc_bind length ({len(proc_bind)}) must equal procs_per_host ({per})"
             )
+        if self._attached is not None:
+            self._attached.get()
         hosts = self._selected()
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
@@ -194,7 +199,9 @@ class HostMesh(MeshTrait):
         """The same hosts, whose procs use another interpreter."""
         if not os.path.exists(path):
             raise ValueError(f"there is no interpreter at {path}")
-        made = HostMesh(self._hosts, self._shape_now, python=path, end=self._end_hosts)
+        made = HostMesh(
+            self._hosts, self._shape_now, python=path, end=self._end_hosts, attached=self._attached
+        )
         made._spawned = self._spawned
         return made
 
@@ -203,6 +210,8 @@ class HostMesh(MeshTrait):
     @property
     def initialized(self) -> Future[bool]:
         """Settled with True when every host's agent answers."""
+        if self._attached is not None:
+            return self._attached
         future = new_future(runtime().reactor)
         _in_background(lambda: _await_answers(self._selected(), future))
         return future

@@ -9,14 +9,17 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from danaus._proc.launch import import_path
 
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["HostProcess", "start_host"]
+__all__ = ["PRIVATE", "HostProcess", "become_host", "start_host"]
+
+PRIVATE = "danaus-"
+"""Beginning of the name of a directory that holds nothing but one host's socket and papers."""
 
 _BACKLOG = 4096
 """Connections that the kernel holds until they are accepted."""
@@ -60,7 +63,7 @@ def _run_directory() -> str:
     for base in bases:
         if not base or len(base) > _PATH_LIMIT - 30 or not os.path.isdir(base):
             continue
-        path = os.path.join(base, f"danaus-{os.urandom(6).hex()}")
+        path = os.path.join(base, f"{PRIVATE}{os.urandom(6).hex()}")
         try:
             os.mkdir(path, 0o700)
         except OSError as error:
@@ -125,3 +128,15 @@ def start_host(
     finally:
         listener.close()
     return HostProcess(address, process, errors)
+
+
+def become_host(listener: socket.socket, address: str, name: str) -> NoReturn:
+    """Replace this process by an agent that serves at ``listener`` until it is told to end.
+
+    A fresh interpreter: the zygote must be forked from a process without threads.
+    """
+    listener.listen(_BACKLOG)
+    os.set_inheritable(listener.fileno(), True)
+    os.environ["_DANAUS_PATH"] = import_path()
+    arguments = [sys.executable, "-c", _START, str(listener.fileno()), address, name, ""]
+    os.execv(sys.executable, arguments)  # noqa: S606  # no shell is wanted

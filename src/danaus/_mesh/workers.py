@@ -1,0 +1,157 @@
+"""Hosts that somebody else starts: a worker serves at an address, a client attaches to it.
+
+Addresses are ``ipc://PATH``: a Unix socket on this machine, for the same user only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from danaus import _config
+from danaus._mesh.host_mesh import HostMesh
+from danaus._proc.host import become_host
+from danaus._runtime.future import Future, new_future
+from danaus._runtime.process import runtime
+from danaus._shape import NDSlice, Shape
+from danaus._wire import kinds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["attach_to_workers", "enable_transport", "run_worker_loop_forever"]
+
+_PAUSE = 0.02
+"""Seconds between two looks whether a worker has come up."""
+
+_NOTHING = b"\x90"
+"""An empty routing part."""
+
+_LOCAL = ("ipc", "unix")
+
+
+def run_worker_loop_forever(
+    *, address: str, key: str | Path | None = None, ca: Any = None, private_key: Any = None
+) -> NoReturn:
+    """Serve as a host until it is shut down: the calling process becomes the host's agent.
+
+    Args:
+        address: ``ipc://PATH``; the socket is made there, for this user only.
+        key: Without effect on this machine, where the kernel tells who connects.
+        ca: Likewise.
+        private_key: Likewise.
+
+    Raises:
+        ValueError: The address is of another kind.
+        OSError: The socket cannot be made there; another worker may serve at that path.
+    """
+    del key, ca, private_key
+    path = _path_of(address)
+    listener = socket.socket(socket.AF_UNIX)
+    mask = os.umask(0o077)
+    try:
+        listener.bind(path)
+    except OSError as error:
+        raise OSError(f"cannot serve at {address}: {error.strerror}") from error
+    finally:
+        os.umask(mask)
+    name = os.environ.get("DANAUS_PROCESS_NAME") or socket.gethostname()
+    become_host(listener, path, name)
+
+
+def attach_to_workers(
+    *,
+    ca: Any = None,
+    workers: Sequence[str | Future[str]],
+    name: str | None = None,
+    private_key: Any = None,
+) -> HostMesh:
+    """The hosts that serve at these addresses, in this order; returns at once.
+
+    Args:
+        ca: Without effect on this machine, where the kernel tells who connects.
+        workers: Addresses, or futures of addresses.
+        name: Name of the mesh, for people.
+        private_key: Like ``ca``.
+
+    Returns:
+        A mesh ``{hosts: N}``. `HostMesh.initialized` raises where a worker does not answer within
+        ``mesh_attach_config_timeout``; so does spawning on it.
+
+    Raises:
+        ValueError: There are no addresses, or one is of another kind than ``ipc://PATH``.
+    """
+    del ca, private_key
+    if not workers:
+        raise ValueError("attach_to_workers needs at least one address")
+    addresses = [w if isinstance(w, str) else w.get() for w in workers]
+    label = name or "host"
+    hosts = [(f"{label}_{i}", _path_of(address)) for i, address in enumerate(addresses)]
+    attached: Future[bool] = new_future(runtime().reactor)
+    threading.Thread(
+        target=_wait_for, args=(hosts, attached), name="danaus-attach", daemon=True
+    ).start()
+    shape = Shape(["hosts"], NDSlice.new_row_major([len(hosts)]))
+    return HostMesh(hosts, shape, attached=attached, end=lambda: _end(hosts))
+
+
+def _end(hosts: Sequence[tuple[str, str]]) -> None:
+    """Tell the workers to end, and wait until their links have ended."""
+    links = [link for _, address in hosts if (link := runtime().routes.agent(address)) is not None]
+    for link in links:
+        link.send_small(kinds.SHUTDOWN, _NOTHING, b"")
+    deadline = time.monotonic() + _config.get("process_exit_timeout")
+    while not all(link.lost for link in links):
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"{sum(not link.lost for link in links)} of {len(links)} workers have not ended"
+            )
+        time.sleep(_PAUSE)
+
+
+def _wait_for(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
+    """Settle ``attached`` when all workers answer, or with the first that does not."""
+    patience: float = _config.get("mesh_attach_config_timeout")
+    deadline = time.monotonic() + patience
+    routes = runtime().routes
+    for name, address in hosts:
+        while routes.agent(address) is None:
+            if time.monotonic() > deadline:
+                attached.set_error(
+                    RuntimeError(
+                        "attach failed: config push failed during attach: no worker answers at "
+                        f"ipc://{address} (host {name!r}) within {patience:g} s. Is it running, "
+                        "and as the same user?"
+                    )
+                )
+                return
+            time.sleep(_PAUSE)
+    attached.set_value(True)
+
+
+def enable_transport(transport: Any) -> None:
+    """Choose how processes reach each other: "ipc" or "unix", which is what there is.
+
+    Raises:
+        ValueError: Another transport is asked for.
+    """
+    text = getattr(transport, "value", transport)
+    if str(text).partition(":")[0].lower() not in _LOCAL:
+        raise ValueError(
+            f"transport {transport!r} is not available: processes of one machine are reached by "
+            "'ipc' (Unix sockets)"
+        )
+
+
+def _path_of(address: str) -> str:
+    scheme, separator, rest = address.partition(":")
+    if not separator or scheme not in _LOCAL:
+        raise ValueError(
+            f"worker address {address!r} is not of the form 'ipc://PATH'; workers of this machine "
+            "are reached by Unix sockets"
+        )
+    return os.path.abspath(rest.removeprefix("//"))

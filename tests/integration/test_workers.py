@@ -1,0 +1,96 @@
+"""Hosts that somebody else starts, on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from danaus.actor import attach_to_workers, enable_transport
+from danaus.config import configured
+from tests.integration.spawn_actors import Inspector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WORKER = "from danaus.actor import run_worker_loop_forever as r; r(address={!r})"
+
+
+@contextmanager
+def workers(directory: Path, count: int) -> Iterator[list[str]]:
+    """Worker processes that serve in a directory; their addresses."""
+    addresses = [f"ipc://{directory}/{i}" for i in range(count)]
+    started = [
+        subprocess.Popen([sys.executable, "-c", WORKER.format(address)]) for address in addresses
+    ]
+    try:
+        yield addresses
+    finally:
+        for process in started:
+            process.terminate()
+            process.wait(20)
+
+
+def test_a_client_attaches_to_workers_in_their_order(tmp_path: Path) -> None:
+    with workers(tmp_path, 3) as addresses:
+        hosts = attach_to_workers(workers=addresses, ca="trust_all_connections")
+        inspectors = hosts.spawn_procs(per_host={"gpus": 2}).spawn("i", Inspector)
+
+        places = inspectors.place.call().get(20)
+
+        assert places.extent.sizes == [3, 2]
+        assert [rank for _, rank, _ in places.values()] == list(range(6))
+
+
+def test_shutdown_ends_the_workers_and_leaves_the_files_beside_their_sockets(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "precious").touch()
+    with workers(tmp_path, 2) as addresses:
+        hosts = attach_to_workers(workers=addresses)
+        assert hosts.initialized.get(20) is True
+
+        hosts.shutdown().get(20)
+
+    assert [p.name for p in tmp_path.iterdir()] == ["precious"]
+
+
+def test_an_address_where_nobody_serves_is_named(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/nobody"
+    with configured(mesh_attach_config_timeout="200ms"):
+        hosts = attach_to_workers(workers=[address])
+
+        with pytest.raises(RuntimeError, match=r"attach failed.*nobody"):
+            hosts.initialized.get(20)
+    with pytest.raises(RuntimeError, match=r"attach failed.*nobody"):
+        hosts.spawn_procs()
+
+
+@pytest.mark.parametrize("address", ["tcp://node1:22222", "node1", ""])
+def test_an_address_of_another_kind_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="ipc://PATH"):
+        attach_to_workers(workers=[address])
+
+
+def test_a_worker_that_cannot_bind_says_where(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER.format(f"ipc://{tmp_path}/no/such/directory/s")],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert "cannot serve at ipc://" in done.stderr
+
+
+def test_local_transports_are_accepted_and_others_refused() -> None:
+    enable_transport("ipc")
+
+    with pytest.raises(ValueError, match="not available"):
+        enable_transport("tcp")
