@@ -17,7 +17,10 @@ from danaus._job.state_file import DEFAULT_PATH, StateFileError
 if TYPE_CHECKING:
     from danaus._job.state import JobState
 
-__all__ = ["JobTrait", "job_load", "job_loads"]
+__all__ = ["BATCH", "JobTrait", "in_batch", "job_load", "job_loads"]
+
+BATCH = "DANAUS_BATCH_JOB"
+"""Environment variable that is 1 in a script that runs inside of a job."""
 
 _log = logging.getLogger("danaus.job")
 
@@ -110,7 +113,7 @@ class JobTrait(ABC):
         Raises:
             RuntimeError: The hosts cannot be had, or were lost since.
         """
-        if cached_path is not None and self._is_shared:
+        if cached_path is not None and (self._is_shared or in_batch()):
             self._share(cached_path)
         self.apply()
         return self._running()._state()  # noqa: SLF001  # a job of this class
@@ -170,7 +173,7 @@ class JobTrait(ABC):
                 self._status = _Status(found.apply_id, found, (file,))
                 return
             self.apply()
-            if self._status.files or os.path.exists(file):
+            if self._status.files or os.path.exists(file) or not self._is_shared:
                 return
             try:
                 self._save(path)
@@ -232,11 +235,9 @@ class JobTrait(ABC):
 
     def _save(self, path: str | os.PathLike[str]) -> None:
         file = state_file.write(path, self._as_record())
-        status = self._status
-        if status.apply_id is None:
+        if not self.active:
             return
-        files = tuple(dict.fromkeys((*status.files, file)))
-        self._status = _Status(status.apply_id, status.job, files)
+        self._note_file(file)
         try:
             # Written first, kept then: a client that dies in between leaves a stale file, which
             # the next one sees, and not hosts that nobody knows of.
@@ -246,6 +247,12 @@ class JobTrait(ABC):
             self._status = _NOT_RUNNING
             state_file.remove(file)
             raise
+
+    def _note_file(self, file: str) -> None:
+        """A state file holds this job, until it is killed."""
+        status = self._status
+        files = tuple(dict.fromkeys((*status.files, file)))
+        self._status = _Status(status.apply_id, status.job, files)
 
     def _unfit_for(self, spec: JobTrait) -> str | None:
         """Why this job, found in a file, cannot do what ``spec`` asks for; None if it can."""
@@ -287,6 +294,11 @@ class JobTrait(ABC):
 
     def __reduce__(self) -> Any:
         return (job_loads, (self.dumps(),))
+
+
+def in_batch() -> bool:
+    """True in a script that runs inside of a job."""
+    return os.environ.get(BATCH) == "1"
 
 
 def job_load(filename: str | os.PathLike[str] = DEFAULT_PATH) -> JobTrait:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from danaus._proc.lease import HostSilent, Lease
 from danaus._proc.system import children_of, is_running, open_pidfd, start_time
 
-__all__ = ["RunningHost", "end_hosts"]
+__all__ = ["RunningHost", "end_group", "end_hosts"]
 
 _PATIENCE = 5.0
 """Seconds in which a host that was asked to end should have: its procs get 2 s to finish, 1 s
@@ -88,6 +88,26 @@ def end_hosts(hosts: Sequence[RunningHost], patience: float = _PATIENCE) -> None
     for host in hosts:
         _reap(host)
         _remove_directory(host.address)
+
+
+def end_group(pid: int, started: int) -> None:
+    """End a process and its group: SIGTERM, and a second later SIGKILL. It is not reaped.
+
+    Args:
+        pid: The group's leader.
+        started: Its start time; nothing happens if it is another process by now, or has ended.
+    """
+    leader = RunningHost("", "", pid, started)
+    if not leader.is_running():
+        return
+    os.killpg(pid, signal.SIGTERM)
+    _wait_gone([leader], _AFTER_SIGTERM)
+    try:
+        # Also where the leader has ended: the number is not given away while the group has members.
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # the latter: only zombies are left, on macOS
+        return
+    _wait_gone([leader], _AFTER_SIGKILL)
 
 
 def _ask_to_end(host: RunningHost, stack: ExitStack) -> None:

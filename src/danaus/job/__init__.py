@@ -8,8 +8,9 @@ Example:
     >>> job.kill()
 """
 
+from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait, job_load, job_loads
 
-__all__ = ["JobState", "JobTrait", "ProcessJob", "job_load", "job_loads"]
+__all__ = ["BatchJob", "JobState", "JobTrait", "LocalJob", "ProcessJob", "job_load", "job_loads"]
