@@ -88,12 +88,16 @@ def _start(
     name: str, env: Mapping[str, str], started: list[RunningHost], leases: list[Lease]
 ) -> None:
     owner = new_lease_id()
+    environment = {**env, "DANAUS_PROCESS_NAME": name}
+
+    def hold(address: str) -> None:
+        leases.append(Lease(address, owner))
+
     try:
-        process = start_host(name, owner, {**env, "DANAUS_PROCESS_NAME": name})
+        process = start_host(name, owner, environment, at_socket=hold)
     except OSError as error:
         raise RuntimeError(f"host {name!r} could not be started: {error}") from error
     started.append(_running(name, process))
-    leases.append(Lease(process.address, owner))
 
 
 def _running(name: str, process: HostProcess) -> RunningHost:

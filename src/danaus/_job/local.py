@@ -77,7 +77,7 @@ class LocalJob(JobTrait):
             self._process = _start(client_script, self._log_dir)
             self._script = self._process.pid, start_time(self._process.pid)
             # The script waits for the lock, and then finds the job with all that is known of it.
-            BatchJob(self)._save(file)  # noqa: SLF001  # a job, too
+            BatchJob(self)._save(state_file.DEFAULT_PATH)  # noqa: SLF001  # a job, too
         self._note_file(file)
 
     def _kill(self) -> None:

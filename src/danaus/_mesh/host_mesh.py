@@ -479,7 +479,7 @@ def local_host(me: Runtime) -> Host:
     """The agent of this machine for a script, started if need be."""
     with me.host_lock:
         if me.local is None:
-            process = start_host(me.host, me.id)
+            process = start_host(me.host, me.id, at_socket=me.routes.agent)
             me.local = process
             if not me.address:
                 me.address = process.address

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -77,7 +78,12 @@ def _run_directory() -> str:
 
 
 def start_host(
-    name: str, owner: str, env: dict[str, str] | None = None, python: str | None = None
+    name: str,
+    owner: str,
+    env: dict[str, str] | None = None,
+    python: str | None = None,
+    *,
+    at_socket: Callable[[str], object] | None = None,
 ) -> HostProcess:
     """Start an agent on this machine.
 
@@ -86,6 +92,8 @@ def start_host(
         owner: Id of the client whose end is its end; empty if it is to stay.
         env: Variables to add to its environment, and so to that of its procs.
         python: Its interpreter; this one by default.
+        at_socket: Called with the address when the socket listens and the process does not exist
+            yet. An owner that connects now is missed by the agent however early it dies.
 
     Raises:
         OSError: There is no place for its socket, or the process cannot be started.
@@ -99,6 +107,8 @@ def start_host(
     try:
         listener.bind(address)
         listener.listen(_BACKLOG)
+        if at_socket is not None:
+            at_socket(address)
         environment = {**os.environ, **(env or {}), "_DANAUS_PATH": import_path()}
         with open(errors, "wb") as error_file:
             process = subprocess.Popen(  # our own interpreter
