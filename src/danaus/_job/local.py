@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from danaus._job import state_file
 from danaus._job.state import JobState
-from danaus._job.trait import BATCH, JobTrait, in_batch, job_load
+from danaus._job.trait import BATCH, JobTrait, in_batch
 from danaus._mesh.host_mesh import this_host
 from danaus._proc.running import end_group
 from danaus._proc.system import start_time
@@ -72,7 +72,9 @@ class LocalJob(JobTrait):
             raise FileNotFoundError(f"there is no script {client_script!r} in {os.getcwd()}")
         file = state_file.locate(state_file.DEFAULT_PATH)
         with state_file.locked(file):
-            _refuse_other_job(file)
+            found = self._find(file)
+            if found is not None:
+                self._replace(found, file, "the script looks for its own job there")
             self._log_dir = _new_log_directory()
             self._process = _start(client_script, self._log_dir)
             self._script = self._process.pid, start_time(self._process.pid)
@@ -135,18 +137,6 @@ class BatchJob(JobTrait):
 
     def _restore(self, fields: Mapping[str, Any]) -> None:
         self._job = JobTrait.from_record(fields["job"])
-
-
-def _refuse_other_job(file: str) -> None:
-    try:
-        found = job_load(file)
-    except (OSError, ValueError):
-        return  # there is none, or it cannot be used
-    if found.active and found.can_run(found):
-        raise RuntimeError(
-            f"a job runs already, and is written in {file}, where the script would look for its "
-            "own; end it with job_load().kill()"
-        )
 
 
 def _new_log_directory() -> str:

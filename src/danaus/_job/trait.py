@@ -207,8 +207,20 @@ class JobTrait(ABC):
 
     def _usable(self, file: str) -> JobTrait | None:
         """The job in a state file, if it provides what is asked for. Else the file is gone."""
+        found = self._find(file)
+        if found is None:
+            return None
+        why = found._unfit_for(self)  # noqa: SLF001  # a job, too
+        if why is None:
+            return found
+        self._replace(found, file, why)
+        return None
+
+    @staticmethod
+    def _find(file: str) -> JobTrait | None:
+        """The running job in a state file; a file that cannot be used is renamed."""
         try:
-            found = self.from_record(state_file.read(file), file)
+            found = JobTrait.from_record(state_file.read(file), file)
         except FileNotFoundError:
             return None
         except StateFileError as error:
@@ -217,21 +229,19 @@ class JobTrait(ABC):
                 "%s cannot be used: %s. It is now %s; a new job is started.", file, error, aside
             )
             return None
-        if not found.active:
-            state_file.remove(file)
-            return None
-        why = found._unfit_for(self)  # noqa: SLF001  # its class has the same base
-        if why is None:
-            return found
+        return found if found.active else None
+
+    @staticmethod
+    def _replace(found: JobTrait, file: str, why: str) -> None:
+        """End a job that stands in the way of a new one."""
         _log.warning("the job in %s cannot be used: %s. A new job is started.", file, why)
         try:
-            found._kill()  # noqa: SLF001
+            found._kill()  # a job, too
         except NotImplementedError:
             pass  # it is somebody else's to end
-        except Exception:  # noqa: BLE001  # any failure of a subclass; the new job must not wait for it
+        except Exception:  # noqa: BLE001  # a subclass's failure; the new job must not wait for it
             _log.warning("the old job could not be ended, and may still run", exc_info=True)
         state_file.remove(file)
-        return None
 
     def _save(self, path: str | os.PathLike[str]) -> None:
         file = state_file.write(path, self._as_record())

@@ -56,17 +56,29 @@ class BootstrapCommand:
         program: Path of the program, or its name on PATH.
         arg0: What it sees as its own name; None for the same.
         args: Its arguments.
-        env: Variables to add to its environment.
+        env: Variables that are added to its host's environment; None removes one.
+
+    Raises:
+        TypeError: A variable is no text.
     """
 
     program: str
     arg0: str | None
     args: list[str]
-    env: dict[str, str]
+    env: Environment
 
-    def with_env(self, env: dict[str, str]) -> BootstrapCommand:
-        """The same command with further variables."""
+    def __post_init__(self) -> None:
+        for name, value in self.env.items():
+            _check_variable(name, value)
+
+    def with_env(self, env: Environment) -> BootstrapCommand:
+        """The same command with further variables; a later value replaces an earlier one."""
         return replace(self, env={**self.env, **env})
+
+
+def _check_variable(name: object, value: object) -> None:
+    if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+        raise TypeError(f"an environment maps names to text or None, got {name!r}: {value!r}")
 
 
 def default_bootstrap_cmd() -> BootstrapCommand:

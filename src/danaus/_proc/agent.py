@@ -248,6 +248,9 @@ class Agent:
     # procs
 
     def _spawn(self, template: dict[str, Any], procs: list[list[Any]]) -> None:
+        if self._ending:
+            self._start(-1, "the host is being shut down", template, procs)
+            return
         modules: list[str] = template.get("preload") or []
         self._zygotes.when_ready(
             tuple(modules), lambda zygote, why: self._start(zygote, why, template, procs)

@@ -146,7 +146,11 @@ def _exec(launch: Launch) -> None:
     command = spec.get("command")
     if command:
         arguments = [command["arg0"] or command["program"], *command["args"]]
-        env.update(command["env"])
+        for name, value in command["env"].items():
+            if value is None:
+                env.pop(name, None)
+            else:
+                env[name] = value
         program = command["program"]
     else:
         program = spec.get("python") or sys.executable
