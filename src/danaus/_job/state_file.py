@@ -114,7 +114,7 @@ def parse(data: bytes) -> dict[str, Any]:
         raise StateFileError(f"it has more than {_LIMIT} bytes")
     try:
         record = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StateFileError(f"it is damaged, or no state file of danaus ({error})") from None
     if not isinstance(record, dict) or "format" not in record:
         raise StateFileError("it is no state file of danaus")
