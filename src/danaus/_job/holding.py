@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from danaus import _config
 from danaus._proc.host import HostProcess, start_host
 from danaus._proc.lease import HostSilent, Lease, new_lease_id, wait_welcome
-from danaus._proc.running import RunningHost, end_hosts
+from danaus._proc.running import PATIENCE, RunningHost, end_hosts
 from danaus._proc.system import start_time
-from danaus._runtime.process import runtime
+from danaus._runtime.process import existing_runtime, runtime
 
-__all__ = ["HeldHosts", "start_hosts"]
+__all__ = ["HeldHosts", "end", "start_hosts"]
 
 _KEEP_PATIENCE = 10.0
 """Seconds for a host to confirm that it outlives its client."""
@@ -44,9 +44,9 @@ class HeldHosts:
             raise _lost(self.hosts, error) from None
         self._release()
 
-    def end(self, patience: float = 5.0) -> None:
+    def end(self, patience: float = PATIENCE) -> None:
         """End them; they have ``patience`` seconds to do so by themselves."""
-        end_hosts(self.hosts, patience)
+        end(self.hosts, patience)
         self._release()
 
     def _release(self) -> None:
@@ -55,6 +55,19 @@ class HeldHosts:
         self._leases.clear()
         if self.end in self._runtime.at_close:
             self._runtime.at_close.remove(self.end)
+
+
+def end(hosts: Sequence[RunningHost], patience: float = PATIENCE) -> None:
+    """End hosts; what this client has on them is stopped thereby, and has not failed.
+
+    Args:
+        hosts: The hosts, whoever started them.
+        patience: Seconds in which they may end by themselves.
+    """
+    found = existing_runtime()
+    if found is not None:
+        found.faults.ending.update(host.address for host in hosts)
+    end_hosts(hosts, patience)
 
 
 def start_hosts(names: Sequence[str], env: Mapping[str, str]) -> HeldHosts:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from danaus._job.holding import HeldHosts, start_hosts
+from danaus._job.holding import HeldHosts, end, start_hosts
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait
 from danaus._mesh.host_mesh import HostMesh
 from danaus._proc.lease import HostSilent, greet
-from danaus._proc.running import RunningHost, end_hosts
+from danaus._proc.running import RunningHost
 from danaus._shape import NDSlice, Shape
 
 __all__ = ["ProcessJob"]
@@ -136,7 +136,7 @@ class ProcessJob(JobTrait):
             self._held.end()
             self._held = None
         else:
-            end_hosts(self._hosts)
+            end(self._hosts)
         self._hosts = []
 
     def _record(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _mesh(hosts: list[RunningHost]) -> HostMesh:
     return HostMesh(
         [(host.name, host.address) for host in hosts],
         Shape(["hosts"], NDSlice.new_row_major([len(hosts)])),
-        end=partial(end_hosts, hosts),
+        end=partial(end, hosts),
     )
 
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from danaus._proc.lease import HostSilent, Lease
 from danaus._proc.system import children_of, is_running, open_pidfd, start_time
 
-__all__ = ["RunningHost", "end_group", "end_hosts"]
+__all__ = ["PATIENCE", "RunningHost", "end_group", "end_hosts"]
 
-_PATIENCE = 5.0
+PATIENCE = 5.0
 """Seconds in which a host that was asked to end should have: its procs get 2 s to finish, 1 s
 after SIGTERM."""
 
@@ -67,7 +67,7 @@ class RunningHost:
             return ""
 
 
-def end_hosts(hosts: Sequence[RunningHost], patience: float = _PATIENCE) -> None:
+def end_hosts(hosts: Sequence[RunningHost], patience: float = PATIENCE) -> None:
     """End hosts and all that runs on them; those that have ended already cost nothing.
 
     They are asked to, get SIGTERM after ``patience``, SIGKILL a second later. Children of this
@@ -159,11 +159,12 @@ def _kill(host: RunningHost) -> None:
     def gone() -> bool:
         return not any(is_running(pid, started) for pid, started in below)
 
+    _wait_gone([host], _AFTER_SIGKILL)
     if not _wait_until(gone, _AFTER_SIGKILL):
         for pid, started in below:
             if is_running(pid, started):
                 _signal(pid, signal.SIGKILL)
-    _wait_gone([host], _AFTER_SIGKILL)
+        _wait_until(gone, _AFTER_SIGKILL)
 
 
 def _descendants(pid: int) -> list[int]:

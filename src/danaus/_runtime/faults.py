@@ -67,6 +67,8 @@ class Faults:
         """What an agent wrote to its standard error, by its address."""
         self.closing = False
         """True while this process ends its own hosts: what ends with them is no failure."""
+        self.ending: set[str] = set()
+        """Addresses of agents that this process is ending, or has: likewise."""
         self.when_shown: Callable[[set[str], Callable[[], None]], None] | None = None
         """In a client: calls back once the output of procs on these hosts is shown."""
 
@@ -202,7 +204,8 @@ class Faults:
             procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
         words = self.last_words(address)
         text = f"is gone with its host's agent ({why})" + (f": {words}" if words else "")
-        report = {"text": text, "stopping": self.closing, "cause": address}
+        expected = self.closing or address in self.ending
+        report = {"text": text, "stopping": expected, "cause": address}
         for proc in procs:
             self._runtime.routes.bury(proc, report)
 

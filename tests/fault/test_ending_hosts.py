@@ -1,0 +1,126 @@
+"""Hosts that do not end when they are asked to, and clients that die before they can ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from danaus._job.holding import start_hosts
+from danaus._mesh.host_mesh import HostMesh
+from danaus._proc.running import RunningHost, end_group, end_hosts
+from danaus._proc.system import children_of, is_running, start_time
+from danaus._shape import NDSlice, Shape
+from danaus.testing import wait_until
+from tests.integration.job_actors import Process
+from tests.integration.job_client import Client
+
+pytestmark = pytest.mark.needs_linux
+
+
+def spawn_on(host: RunningHost) -> Process:
+    shape = Shape(["hosts"], NDSlice.new_row_major([1]))
+    return HostMesh([(host.name, host.address)], shape).spawn_procs().spawn("process", Process)
+
+
+def tree(pid: int) -> list[tuple[int, int]]:
+    """A process and all below it, each with its start time."""
+    found = [(pid, start_time(pid))]
+    for child in children_of(pid):
+        found += tree(child)
+    return found
+
+
+def running(processes: list[tuple[int, int]]) -> list[int]:
+    return [pid for pid, started in processes if is_running(pid, started)]
+
+
+@pytest.mark.parametrize("frozen", ["agent", "zygote", "both"])
+def test_a_host_that_is_stopped_is_killed_with_all_that_it_started(frozen: str):
+    held = start_hosts(["stuck"], {})
+    (host,) = held.hosts
+    actors = spawn_on(host)
+    actors.start_sleeper.call_one().get(20)
+    below = tree(host.pid)
+    assert len(below) == 4  # agent, zygote, proc, sleeper
+    zygote = children_of(host.pid)[0]
+    for pid in {"agent": [host.pid], "zygote": [zygote], "both": [host.pid, zygote]}[frozen]:
+        os.kill(pid, signal.SIGSTOP)
+
+    held.end(0.2)
+
+    assert running(below) == []
+    assert not Path(host.address).parent.exists()
+
+
+def test_the_end_of_a_host_that_ended_already_costs_nothing_and_its_folder_goes():
+    held = start_hosts(["dead"], {})
+    (host,) = held.hosts
+    below = tree(host.pid)
+    os.kill(host.pid, signal.SIGKILL)
+    wait_until(lambda: not running(below), what="the end of the host")
+    assert Path(host.address).parent.exists()
+
+    held.end(0)
+
+    assert not Path(host.address).parent.exists()
+
+
+def test_a_process_that_has_a_hosts_number_by_now_is_left_alone(tmp_path: Path):
+    folder = tmp_path / "danaus-0123"
+    folder.mkdir()
+    me = RunningHost("me", str(folder / "s"), os.getpid(), start_time(os.getpid()) - 1)
+
+    end_hosts([me], 0)
+    end_group(me.pid, me.started)
+
+    assert not folder.exists()  # which is as far as the test gets if it is not left alone
+
+
+def test_files_that_are_no_hosts_are_never_removed(tmp_path: Path):
+    inside, beside = tmp_path / "danaus-1", tmp_path / "precious"
+    for folder in (inside, beside):
+        folder.mkdir()
+        (folder / "data").touch()
+        (folder / "s").touch()
+
+    for folder in (inside, beside):
+        end_hosts([RunningHost("gone", str(folder / "s"), 2**22 - 1, 1)], 0)
+
+    assert [path.name for path in inside.iterdir()] == ["data"]
+    assert sorted(path.name for path in beside.iterdir()) == ["data", "s"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_private_job_is_gone_with_its_client_whatever_ended_that(number: signal.Signals):
+    """L1: within 5 s, and what the actors started too."""
+    with Client(None, {"hosts": 2}) as client:
+        client.ask("state")
+        client.ask("spawn", "hosts")
+        below = tree(client.process.pid)
+        assert len(below) == 7  # the client, and an agent, a zygote and a proc a host
+
+        client.process.send_signal(number)
+        client.process.wait(10)
+        wait_until(lambda: not running(below), timeout=5, what="the end of the hosts")
+
+
+def test_a_group_whose_leader_ends_at_once_is_ended_as_a_whole(tmp_path: Path):
+    program = (
+        "import os, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"    open({str(tmp_path / 'ready')!r}, 'w').close()\n"
+        "time.sleep(1000)\n"
+    )
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ, setsid=True)
+    wait_until((tmp_path / "ready").exists, what="the child")
+    below = tree(pid)
+
+    end_group(*below[0])
+    os.waitpid(pid, 0)
+
+    wait_until(lambda: not running(below), what="the end of the child")
