@@ -8,6 +8,7 @@ at once.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -90,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     module = _module_of(chosen)
+    if chosen is not None and module is None:
+        print(f"danaus: {_unknown(chosen)}", file=sys.stderr)
+        return MISUSED
     arguments = _parser(chosen, module).parse_args(words)
     if module is None:
         _parser(None, None).print_help()
@@ -110,6 +114,13 @@ def _module_of(name: str | None) -> CommandModule | None:
         if command.name == name:
             return cast("CommandModule", importlib.import_module(command.module))
     return None
+
+
+def _unknown(name: str) -> str:
+    names = [command.name for command in COMMANDS]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"there is no command {name!r}.{hint} There are: {', '.join(names)}."
 
 
 def _parser(chosen: str | None, module: CommandModule | None) -> argparse.ArgumentParser:
@@ -138,7 +149,11 @@ def _parser(chosen: str | None, module: CommandModule | None) -> argparse.Argume
 
 
 class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of descriptions, and shows defaults."""
+    """Keeps the lines of descriptions, and shows the defaults of what takes a value."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_value = action.nargs != 0 and action.default != ""
+        return super()._get_help_string(action) if has_value else action.help
 
 
 class _Version(argparse.Action):

@@ -89,7 +89,7 @@ class Loader(Actor):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.rank = context().actor_instance.rank.rank
-        self.files: list[TextFile] = find_text()[self.rank :: plan.loaders]
+        self.files: list[TextFile] = find_text(plan.text)[self.rank :: plan.loaders]
         self.corpus: Corpus = load_corpus(self.files)
 
     def _handle_undeliverable_message(self, message: object) -> bool:  # noqa: ARG002

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from danaus_cli.demo.plan import DEFAULT_STEPS, MAX_TRAINERS, Plan
@@ -58,6 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--loaders", type=_between(1, 2), default=1, help="hosts that read text: 1 or 2"
     )
     parser.add_argument(
+        "--text",
+        type=_folder,
+        default="",
+        metavar="FOLDER",
+        help="learn from its .txt, .md and .py files instead",
+    )
+    parser.add_argument(
         "--kill-one",
         action="store_true",
         help="kill the process of a trainer half way, with SIGKILL",
@@ -89,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         loaders=arguments.loaders,
         kill_one=arguments.kill_one,
         seed=arguments.seed,
+        text=arguments.text,
     )
     # They import numpy, which --help and the check above must not.
     from danaus_cli.demo.progress import Style
@@ -111,6 +120,13 @@ def _require_numpy() -> None:
 
     if find_spec("numpy") is None:
         raise MissingExtra("demo", "numpy")
+
+
+def _folder(text: str) -> str:
+    """A folder that exists, as an absolute path, for argparse."""
+    if text and not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    return str(Path(text).resolve()) if text else ""
 
 
 def _between(lowest: int, highest: int) -> Callable[[str], int]:

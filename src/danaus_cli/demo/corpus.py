@@ -35,7 +35,7 @@ HELD_OUT = 20
 
 #: Folders of a checkout that hold our own text, and the endings of it.
 FOLDERS = ("src", "docs", "examples", "benchmarks", "tests")
-ENDINGS = (".py", ".md")
+ENDINGS = (".py", ".md", ".txt")
 
 _code_of = np.full(256, OTHER, np.uint8)
 _code_of[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(OTHER, dtype=np.uint8)
@@ -47,7 +47,7 @@ class TextFile:
 
     path: Path
     origin: str
-    """Who wrote it: "danaus" or "python"."""
+    """Whose it is: "danaus", "python", or "given" for what the user named."""
     characters: int
     """Its size; in bytes, which is nearly the same here."""
 
@@ -92,12 +92,15 @@ def decode(symbols: SymbolArray) -> str:
     return "".join((ALPHABET + "?")[symbol] for symbol in symbols)
 
 
-def find_text(enough: int = ENOUGH_CHARACTERS) -> list[TextFile]:
+def find_text(folder: str = "", *, enough: int = ENOUGH_CHARACTERS) -> list[TextFile]:
     """The files to learn from, in an order that does not depend on the file system.
 
     Args:
-        enough: Characters from which on the standard library is not needed.
+        folder: Where they are; empty for Danaus's own text and Python's library.
+        enough: Characters from which on the library is not needed.
     """
+    if folder:
+        return list(_described(_texts(Path(folder)), "given"))
     files = list(_described(_own_files(), "danaus"))
     total = sum(file.characters for file in files)
     library = Path(sysconfig.get_path("stdlib"))

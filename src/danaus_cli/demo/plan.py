@@ -36,6 +36,8 @@ class Plan:
     """Units of the hidden layer."""
     examination: int = 4096
     """Held-out characters that the loss before and after is measured on."""
+    text: str = ""
+    """A folder whose text is learned from; empty for Danaus's own text."""
     prompt: str = "def "
     """What the samples of the model's writing begin with."""
     sample: int = 240

@@ -66,6 +66,7 @@ def test_help_of_a_command_shows_defaults_and_an_example(capsys):
     assert code == 0
     out = capsys.readouterr().out
     assert "hosts that train (default: 4)" in out
+    assert "default: False" not in out
     assert "danaus demo --kill-one" in out
 
 
@@ -76,7 +77,9 @@ def test_no_command_prints_the_help_and_is_a_misuse(capsys):
 
 def test_an_unknown_command_is_a_misuse_that_names_the_known_ones(capsys):
     assert main(["dmeo"]) == 2
-    assert "demo" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "danaus: there is no command 'dmeo'. Did you mean 'demo'? There are: demo.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,15 +32,22 @@ def test_the_defaults_are_four_trainers_and_one_loader():
         (("--trainers", "65"), "argument --trainers: 65 is not between 1 and 64"),
         (("--loaders", "3"), "argument --loaders: 3 is not between 1 and 2"),
         (("--seed", "-1"), "argument --seed: -1 is not between 0"),
+        (("--text", "/nowhere"), "argument --text: '/nowhere' is not a folder"),
         (("--steps", "ten"), "argument --steps: 'ten' is not a whole number"),
     ],
 )
-def test_a_number_out_of_range_is_refused(words, text, capsys):
+def test_a_value_that_cannot_be_is_refused(words, text, capsys):
     with pytest.raises(SystemExit) as leave:
         parse(*words)
 
     assert leave.value.code == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_folder_of_text_becomes_an_absolute_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert parse("--text", ".").text == str(tmp_path)
 
 
 def test_killing_the_only_trainer_is_refused(capsys):

@@ -51,8 +51,14 @@ def test_the_standard_library_is_left_out_when_our_own_text_is_enough():
     assert {file.origin for file in find_text(enough=1000)} == {"danaus"}
 
 
+def test_a_folder_that_was_named_is_all_that_is_read(tmp_path):
+    (tmp_path / "poem.txt").write_text("x" * 30)
+
+    assert find_text(str(tmp_path)) == [TextFile(tmp_path / "poem.txt", "given", 30)]
+
+
 def test_no_file_of_a_hidden_folder_is_read(tmp_path):
-    for name in ("a.py", "notes.md", "b.txt", ".venv/c.py", "deep/d.py"):
+    for name in ("a.py", "notes.md", "b.log", ".venv/c.py", "deep/d.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
 
