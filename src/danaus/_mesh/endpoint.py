@@ -82,13 +82,7 @@ class Endpoint:
         kwargs: dict[str, Any],
     ) -> None:
         parts = dumps_call(args, kwargs)
-        handled = caller.call
-        chain = None
-        if handled is not None and handled.port >= 0 and call.port >= 0:
-            me_now = caller.actor_instance
-            step = [me.id, me_now.uid, handled.method, call.port, me_now.name]
-            chain = [*(handled.chain or ()), step]
-        me.outbox.cast(caller, call, targets, self._actors.encoded_extent(), parts, chain)
+        me.outbox.cast(caller, call, targets, self._actors.encoded_extent(), parts)
 
     def call(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call all; a future of the `ValueMesh` of what they return.

@@ -60,5 +60,5 @@ def _ask(
     call.port = me.new_port(collector)
     question = OutgoingCall(actor, call.mesh_name, call.class_name, READY)
     question.port = call.port
-    me.outbox.cast(caller, question, targets, b"", dumps_call((), {}), None)
+    me.outbox.cast(caller, question, targets, b"", dumps_call((), {}))
     return collector.future

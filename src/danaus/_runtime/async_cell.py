@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from danaus import _config
@@ -33,6 +34,7 @@ class AsyncDriver:
         self._sleeping: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._supervising: set[asyncio.Task[Any]] = set()
+        self._main_task: asyncio.Task[Any] | None = None
         self._ending = False
         self._cleanup_error: Exception | None = None
 
@@ -57,6 +59,14 @@ class AsyncDriver:
             self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
 
+    def is_handling(self) -> bool:
+        """True in the task that takes one message after the other, False in any beside it."""
+        return asyncio.current_task() is self._main_task
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call on the actor's thread after ``delay`` seconds."""
+        return self._loop.call_later(delay, call)
+
     def kick(self) -> None:
         """A message was queued, from any thread."""
         if self._sleeping is not None:
@@ -73,6 +83,7 @@ class AsyncDriver:
     async def _main(self) -> None:
         cell = self._cell
         cell.driver = self
+        self._main_task = asyncio.current_task()
         if not cell.construct():
             return
         while cell.failure is None and not cell.stopped:

@@ -57,7 +57,6 @@ class Call:
 
     __slots__ = (
         "actor",
-        "chain",
         "extent",
         "link",
         "method",
@@ -79,7 +78,6 @@ class Call:
             self.port,
             self.rank,
             self.extent,
-            self.chain,
         ) = routing
         self.take = take
         self.link = link

@@ -18,11 +18,12 @@ from danaus._runtime.context import Context, Instance, current
 from danaus._runtime.endpoints import EndpointProperty, endpoint_of, is_async_method
 from danaus._runtime.outcome import FAILED, RAISED, VALUE, close_error, close_failure, format_remote
 from danaus._wire.codec import dumps, loads
-from danaus.errors import CycleError, MeshFailure
+from danaus.errors import MeshFailure
 
 if TYPE_CHECKING:
     from danaus._runtime.async_cell import AsyncDriver
     from danaus._runtime.router import Runtime
+    from danaus._runtime.waits import Blocked
 
 __all__ = ["ActorCell", "Birth"]
 
@@ -77,8 +78,8 @@ class ActorCell:
         self.running: Call | None = None
         self.handled = 0
         """Calls handled so far."""
-        self.blocked_port = -1
-        """Port of the call that its thread waits for in get(); -1 while it does not."""
+        self.blocked: Blocked | None = None
+        """What it waits for and handles nothing meanwhile; None while it does not."""
         self._waiter = Waiter(runtime.reactor)
         self._idle = False
         self.abort_reason: str | None = None
@@ -400,22 +401,3 @@ class ActorCell:
         self.close_queue(failure)
         self.runtime.stopped(stop)
         self.instance = None
-
-    # cycles
-
-    def refuse_cycle(self, call: Call) -> bool:
-        """Answer a call that waits for what this actor's thread waits for. True: it was one."""
-        port = self.blocked_port
-        if port < 0 or not call.chain:
-            return False
-        me = self.runtime.id
-        if not any(e[0] == me and e[1] == self.uid and e[3] == port for e in call.chain):
-            return False
-        steps = " → ".join(f"{e[4]}.{e[2]}" for e in call.chain)
-        error = CycleError(
-            f"calls wait for each other: {steps} → {self.birth.name}.{call.method}. "
-            "Use an async endpoint and `await`, or @concurrent_endpoint, or broadcast."
-        )
-        message = f"Actor call {self.birth.name}.{call.method} failed."
-        self.runtime.reply(call, RAISED, close_error(error, message))
-        return True

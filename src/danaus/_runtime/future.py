@@ -7,22 +7,52 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from danaus._net.reactor import Reactor, Waiter
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Future", "new_future"]
+__all__ = ["Future", "Watch", "install_watch", "new_future"]
 
 R = TypeVar("R")
 
-_observe_lock = threading.RLock()  # what one future computes may observe another one
+_locks = threading.Lock()
+"""Guards the making of the locks of futures."""
 
-#: Set by the runtime: called with the future before a thread blocks on it, and after.
-before_wait: Callable[[Any], None] | None = None
-after_wait: Callable[[Any], None] | None = None
+
+class Watch(Protocol):
+    """Somebody who looks after a wait that lasts."""
+
+    pause: float
+    """Seconds that the wait may last before `probe` is called; grows with each call."""
+
+    def probe(self) -> None:
+        """It has lasted so long."""
+        ...
+
+    def end(self) -> None:
+        """It is over."""
+        ...
+
+
+Watcher = Callable[[Any], Watch | None]
+"""Called with a future that is about to be waited for."""
+
+_watch_thread: Watcher | None = None
+_watch_task: Watcher | None = None
+
+
+def install_watch(thread: Watcher, task: Watcher) -> None:
+    """Let waits for the answers of calls be looked after; for the runtime.
+
+    Args:
+        thread: Asked by a thread that is about to block.
+        task: Asked by a task that is about to await; calls `Watch.probe` by itself.
+    """
+    global _watch_thread, _watch_task  # noqa: PLW0603  # one runtime a process
+    _watch_thread, _watch_task = thread, task
 
 
 class Future(Generic[R]):
@@ -43,6 +73,7 @@ class Future(Generic[R]):
         "_coro",
         "_done",
         "_error",
+        "_lock",
         "_reactor",
         "_thunk",
         "_value",
@@ -54,6 +85,7 @@ class Future(Generic[R]):
     _value: Any
     _error: BaseException | None
     _thunk: Callable[[], Any] | None
+    _lock: Any
     _waiters: list[Waiter] | None
     _callbacks: list[Callable[[], None]] | None
     _reactor: Reactor | None
@@ -67,6 +99,7 @@ class Future(Generic[R]):
         self._value = None
         self._error = None
         self._thunk = None
+        self._lock = None
         self._waiters = None
         self._callbacks = None
         self._reactor = reactor
@@ -86,23 +119,25 @@ class Future(Generic[R]):
         """Settle it with a value. A second settling is ignored."""
         if not self._done:
             self._value = value
+            self._done = True
             self._settled()
 
     def set_error(self, error: BaseException) -> None:
         """Settle it with an exception. A second settling is ignored."""
         if not self._done:
             self._error = error
+            self._done = True
             self._settled()
 
     def set_thunk(self, thunk: Callable[[], Any]) -> None:
         """Settle it with something that the first observer computes, on its own thread."""
         if not self._done:
             self._thunk = thunk
+            self._done = True
             self._settled()
 
     def _settled(self) -> None:
         # Waiters and callbacks register first and look at `_done` second; here it is the reverse.
-        self._done = True
         waiters = self._waiters
         if waiters:
             for waiter in waiters:
@@ -146,7 +181,12 @@ class Future(Generic[R]):
         return self._value
 
     def _resolve(self) -> None:
-        with _observe_lock:
+        # A lock of its own: a thunk runs code of users (of what it unpickles), which may wait for
+        # other futures. Observers of the same one wait for it.
+        with _locks:
+            if self._lock is None:
+                self._lock = threading.RLock()
+        with self._lock:
             thunk = self._thunk
             if thunk is None:
                 return
@@ -154,7 +194,12 @@ class Future(Generic[R]):
                 self._value = thunk()
             except Exception as error:  # noqa: BLE001  # it is the result
                 self._error = error
-            self._thunk = None
+            except BaseException:
+                # What it took from the message is gone; another attempt would find nothing.
+                self._error = RuntimeError("the result was lost: its observer was interrupted")
+                raise
+            finally:
+                self._thunk = None
 
     def get(self, timeout: float | None = None) -> R:
         """Wait for the result.
@@ -183,15 +228,19 @@ class Future(Generic[R]):
         if self._waiters is None:
             self._waiters = []
         self._waiters.append(waiter)
+        watch = None
+        if self.call is not None and _watch_thread is not None:
+            watch = _watch_thread(self)
         try:
-            if self.call is not None and before_wait is not None:
-                before_wait(self)
             if not self._done:
-                waiter.wait(timeout)
+                if watch is None:
+                    waiter.wait(timeout)
+                else:
+                    _wait_watched(waiter, timeout, watch)
         finally:
             self._waiters.remove(waiter)
-            if self.call is not None and after_wait is not None:
-                after_wait(self)
+            if watch is not None:
+                watch.end()
         if not self._done:
             raise TimeoutError(f"no result within {timeout} s; the operation goes on")
 
@@ -206,7 +255,14 @@ class Future(Generic[R]):
     def __await__(self) -> Generator[Any, None, R]:
         if not self._done:
             asyncio_future = self._attach("await")
-            yield from asyncio_future
+            watch = None
+            if self.call is not None and _watch_task is not None:
+                watch = _watch_task(self)
+            try:
+                yield from asyncio_future
+            finally:
+                if watch is not None:
+                    watch.end()
         try:
             return self._observe()
         except StopIteration as stop:
@@ -308,6 +364,17 @@ def new_future(reactor: Reactor | None, call: Any = None) -> Future[Any]:
         call: The call that it is the answer of, if it is one.
     """
     return Future.__new__(Future, reactor, call)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _wait_watched(waiter: Waiter, timeout: float | None, watch: Watch) -> None:
+    while timeout is None or timeout > watch.pause:
+        pause = watch.pause
+        if waiter.wait(pause):
+            return
+        if timeout is not None:
+            timeout -= pause
+        watch.probe()
+    waiter.wait(timeout)
 
 
 def _post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -80,7 +80,6 @@ class Outbox:
         targets: Sequence[Target],
         extent: bytes,
         parts: Parts,
-        chain: list[Any] | None,
     ) -> None:
         """Send a call to each target; the replies come to its port (-1: none are wanted).
 
@@ -90,7 +89,6 @@ class Outbox:
             targets: Where to.
             extent: The mesh that it is sent to, encoded; empty for a mesh of one.
             parts: The pickled arguments.
-            chain: The calls that this one is made for, outermost first.
 
         Raises:
             OSError: There is not enough shared memory, or no descriptor left.
@@ -99,16 +97,17 @@ class Outbox:
         source_actor = context.actor_instance.uid
         actor, method, port = call.actor, call.method, call.port
         self.messages += len(targets)
+        call.targets = targets
         payload = self._share(parts)
         try:
             if len(targets) > _config.get("direct_links_max"):
                 whole = payload or SharedPayload([len(p) for p in parts], list(parts), -1, 0)
-                targets = self._cast_by_agents(source_actor, call, targets, extent, whole, chain)
+                targets = self._cast_by_agents(source_actor, call, targets, extent, whole)
             for proc, address, rank in targets:
                 seq = self._number(source_actor, proc, actor)
                 try:
                     routing = _encode(
-                        (proc, actor, me, source_actor, seq, method, port, rank, extent, chain)
+                        (proc, actor, me, source_actor, seq, method, port, rank, extent)
                     )
                     if not self._send(kinds.CALL, proc, address, routing, parts, payload):
                         self._fail_dead(port, proc)
@@ -140,7 +139,7 @@ class Outbox:
         return payload
 
     def _skip(self, proc: str, address: str, actor: str, source: str, seq: int) -> None:
-        routing = _encode((proc, actor, self._runtime.id, source, seq, "", -1, 0, b"", None))
+        routing = _encode((proc, actor, self._runtime.id, source, seq, "", -1, 0, b""))
         self._send(kinds.CALL, proc, address, routing, [b""], None)
 
     def _send(
@@ -175,7 +174,6 @@ class Outbox:
         targets: Sequence[Target],
         extent: bytes,
         whole: SharedPayload,
-        chain: list[Any] | None,
     ) -> list[Target]:
         """Send one frame to each host's agent, which fans it out; return who is left."""
         me = self._runtime.id
@@ -198,7 +196,6 @@ class Outbox:
                     call.port,
                     rank,
                     extent,
-                    chain,
                 )
             )
             groups.setdefault(address, []).append((proc, routing))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = ["OutgoingCall"]
 
 
 class OutgoingCall:
     """What an error text and the detection of cycles need to know of a call."""
 
-    __slots__ = ("actor", "class_name", "mesh_name", "method", "port")
+    __slots__ = ("actor", "class_name", "mesh_name", "method", "port", "targets")
 
     def __init__(self, actor: str, mesh_name: str, class_name: str, method: str) -> None:
         self.actor = actor
@@ -18,6 +20,8 @@ class OutgoingCall:
         self.method = method
         self.port = -1
         """Port that the replies come to."""
+        self.targets: Sequence[tuple[str, str, int]] = ()
+        """(process, address of its agent, rank) of those that were called."""
 
     @property
     def endpoint(self) -> str:

@@ -29,6 +29,7 @@ from danaus._runtime.faults import Faults
 from danaus._runtime.outbox import Outbox, Target
 from danaus._runtime.outcome import FAILED, close_failure
 from danaus._runtime.routes import Routes
+from danaus._runtime.waits import Waits
 from danaus._runtime.setup import SETUP, Setup
 from danaus._shape import Extent, Point
 from danaus._wire import kinds
@@ -69,6 +70,7 @@ class Runtime:
         self.ports: dict[int, Collector] = {}
         self.bulk = BulkBudget()
         self.outbox = Outbox(self)
+        self.waits = Waits(self)
         self.reply = self.outbox.reply
         """`Outbox.reply`."""
         self._port_numbers = count(1)
@@ -154,6 +156,8 @@ class Runtime:
             self.faults.on_supervise(routing[1], routing[2], routing[3], routing[4])
         elif kind == kinds.BULK_DONE:
             self.bulk.give_back(routing[1], routing[2])
+        elif kind == kinds.PROBE:
+            self.waits.on_probe(routing)
 
     def _accept(self, cell: ActorCell, routing: list[Any], item: Any) -> None:
         """Hand an actor a message, and what waited for it, in order."""

@@ -24,6 +24,7 @@ __all__ = [
     "LOG_OPTIONS",
     "LOG_WINDOW",
     "PREFACE",
+    "PROBE",
     "PROC_EXIT",
     "PROC_UP",
     "REFUSED",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 CALL = 1
-"""[to, actor, from, from actor, sequence, method, reply port or -1, rank, extent, chain]"""
+"""[to, actor, from, from actor, sequence, method, reply port or -1, rank, extent]"""
 REPLY = 2
 """[to, port, rank, status]: the answer to a call, or a message to a port"""
 SPAWN_ACTOR = 3
@@ -51,6 +52,8 @@ SUPERVISE = 5
 """[to, owner actor, mesh, failure]"""
 BULK_DONE = 6
 """[to, bytes]: so many bytes of shared memory were taken over"""
+PROBE = 7
+"""[to, actor, [from, port], origin, steps]: does that call wait for the origin of this probe?"""
 
 FIRST_CONTROL = 16
 
