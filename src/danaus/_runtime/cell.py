@@ -18,12 +18,12 @@ from danaus._runtime.context import Context, Instance, current
 from danaus._runtime.endpoints import EndpointProperty, endpoint_of, is_async_method
 from danaus._runtime.outcome import FAILED, RAISED, VALUE, close_error, close_failure, format_remote
 from danaus._wire.codec import dumps, loads
-from danaus.errors import MeshFailure
 
 if TYPE_CHECKING:
     from danaus._runtime.async_cell import AsyncDriver
     from danaus._runtime.router import Runtime
     from danaus._runtime.waits import Blocked
+    from danaus.errors import MeshFailure
 
 __all__ = ["ActorCell", "Birth"]
 

@@ -51,7 +51,7 @@ def install_watch(thread: Watcher, task: Watcher) -> None:
         thread: Asked by a thread that is about to block.
         task: Asked by a task that is about to await; calls `Watch.probe` by itself.
     """
-    global _watch_thread, _watch_task  # noqa: PLW0603  # one runtime a process
+    global _watch_thread, _watch_task  # one runtime a process
     _watch_thread, _watch_task = thread, task
 
 

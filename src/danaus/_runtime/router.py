@@ -29,8 +29,8 @@ from danaus._runtime.faults import Faults
 from danaus._runtime.outbox import Outbox, Target
 from danaus._runtime.outcome import FAILED, close_failure
 from danaus._runtime.routes import Routes
-from danaus._runtime.waits import Waits
 from danaus._runtime.setup import SETUP, Setup
+from danaus._runtime.waits import Waits
 from danaus._shape import Extent, Point
 from danaus._wire import kinds
 from danaus._wire.codec import set_threshold
@@ -52,7 +52,7 @@ _SINGLE = Extent([], [])
 class Runtime:
     """One process's part of the system."""
 
-    def __init__(self, me: str, host: str) -> None:
+    def __init__(self, me: str, host: str) -> None:  # noqa: PLR0915  # its fields
         self.id = me
         self.host = host
         """Name of the host, for people."""

@@ -104,15 +104,13 @@ class Waits:
         held = _held_up(cell, source, port)
         if held is None:
             return
-        if not held and len(steps) > 1:
-            steps = [
-                *steps[:-1],
-                f"{steps[-1]} (which waits behind {cell.birth.name}.{_doing(cell)})",
-            ]
-        mine = (self._runtime.id, actor, blocked.call.port)
-        if tuple(origin[:3]) == mine:
+        if tuple(origin[:3]) == (self._runtime.id, actor, blocked.call.port):
             blocked.future.set_error(_cycle(steps))
-        elif len(steps) < _LONGEST and tuple(origin) not in blocked.probed:
+            return
+        if not held:
+            behind = f"{steps[-1]} (which waits behind {cell.birth.name}.{_doing(cell)})"
+            steps = [*steps[:-1], behind]
+        if len(steps) < _LONGEST and tuple(origin) not in blocked.probed:
             blocked.probed.add(tuple(origin))
             self._pass_on(blocked, origin, steps)
 
