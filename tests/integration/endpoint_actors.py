@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import threading
 from typing import Any
 
 from danaus.actor import (
@@ -14,6 +14,11 @@ from danaus.actor import (
     endpoint,
     get_or_spawn_controller,
 )
+
+
+def _outlast_the_first_look() -> None:
+    """Take longer than a wait lasts before it is looked into (0.1 s)."""
+    threading.Event().wait(0.3)
 
 
 class Counter(Actor):
@@ -86,7 +91,7 @@ class Ring(Actor):
     @endpoint
     def ask_and_go_on(self) -> str:
         self.neighbour.answer.call_one()
-        time.sleep(0.3)  # longer than a wait lasts before it is looked into
+        _outlast_the_first_look()
         return "went on"
 
     @endpoint
@@ -95,12 +100,14 @@ class Ring(Actor):
 
     @endpoint
     def answer_slowly(self) -> str:
-        time.sleep(0.3)
+        _outlast_the_first_look()
         return "slowly"
 
 
 class AsyncRing(Ring):
     """The same with endpoints that await."""
+
+    neighbour: Any
 
     @endpoint
     async def await_myself(self) -> str:

@@ -70,12 +70,12 @@ def test_a_constructor_may_ask_for_another_controller():
 
 def test_a_constructor_that_raises_fails_every_call_in_the_same_way():
     for _ in range(2):
-        with pytest.raises(ActorError, match="Failure on store: .*OSError: no disk") as raised:
+        with pytest.raises(ActorError, match=r"Failure on store: .*OSError: no disk") as raised:
             get_or_spawn_controller("store", Store, fail="no disk").get(10)
         assert isinstance(raised.value, ValueError)
 
     delegating = this_host().spawn_procs().spawn("d", Delegating)
-    with pytest.raises(ValueError, match="Failure on store: .*no disk"):
+    with pytest.raises(ValueError, match=r"Failure on store: .*no disk"):
         delegating.fail.call_one("store").get(10)
     assert Store.constructions == 1
 

@@ -430,9 +430,8 @@ class _Spawner:
         me = self._me
         name, address = self._hosts[host]
         link = me.routes.agent(address)
-        # Whoever spawns through an agent is known to it, so the root can be reached there.
-        root_agent = me.spec.get("root_agent") or address
-        template = {**self._template, "host": name, "agent": address, "root_agent": root_agent}
+        root = me.spec.get("root_agent") or address  # whoever spawns through it is known there
+        template = {**self._template, "host": name, "agent": address, "root_agent": root}
         entries = [list(proc) for proc in procs]
         if link is None:
             for proc, _ in procs:
