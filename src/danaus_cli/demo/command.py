@@ -23,7 +23,7 @@ Afterwards it is checked that no process, socket or file of the job is left.
 
 EXAMPLE = """\
 examples:
-  danaus demo                    the whole run, in 10 to 30 seconds on two cores
+  danaus demo                    the whole run, in about 15 seconds on two cores
   danaus demo --kill-one         half way a trainer is killed, and brought back
   danaus demo --json > run.json  the run as data
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["DEFAULT_STEPS", "MAX_TRAINERS", "Plan"]
 
 #: Steps of a run; two cores make 30 to 80 in a second.
-DEFAULT_STEPS = 800
+DEFAULT_STEPS = 600
 #: More gradients would not add up in 32 bits; see `danaus_cli.demo.model`.
 MAX_TRAINERS = 64
 
