@@ -18,8 +18,18 @@ __all__ = ["Future", "Watch", "install_watch", "new_future"]
 
 R = TypeVar("R")
 
-_locks = threading.Lock()
-"""Guards the making of the locks of futures."""
+_lock = threading.Lock()
+"""Guards the state of all futures; held for a few instructions, never while others' code runs."""
+
+_resolved = threading.Condition(_lock)
+"""Notified when a result was computed that others wait for."""
+
+_awaited: list[object] = []
+"""Futures whose result is being computed while others wait for it, one entry a thread."""
+
+
+def _busy() -> None:
+    """In place of what computes a result: it is being computed."""
 
 
 class Watch(Protocol):
@@ -73,7 +83,6 @@ class Future(Generic[R]):
         "_coro",
         "_done",
         "_error",
-        "_lock",
         "_reactor",
         "_thunk",
         "_value",
@@ -85,7 +94,6 @@ class Future(Generic[R]):
     _value: Any
     _error: BaseException | None
     _thunk: Callable[[], Any] | None
-    _lock: Any
     _waiters: list[Waiter] | None
     _callbacks: list[Callable[[], None]] | None
     _reactor: Reactor | None
@@ -99,7 +107,6 @@ class Future(Generic[R]):
         self._value = None
         self._error = None
         self._thunk = None
-        self._lock = None
         self._waiters = None
         self._callbacks = None
         self._reactor = reactor
@@ -117,50 +124,54 @@ class Future(Generic[R]):
 
     def set_value(self, value: Any) -> None:
         """Settle it with a value. A second settling is ignored."""
-        if not self._done:
+        with _lock:
+            if self._done:
+                return
             self._value = value
             self._done = True
-            self._settled()
+        self._tell()
 
     def set_error(self, error: BaseException) -> None:
         """Settle it with an exception. A second settling is ignored."""
-        if not self._done:
+        with _lock:
+            if self._done:
+                return
             self._error = error
             self._done = True
-            self._settled()
+        self._tell()
 
     def set_thunk(self, thunk: Callable[[], Any]) -> None:
         """Settle it with something that the first observer computes, on its own thread."""
-        if not self._done:
+        with _lock:
+            if self._done:
+                return
             self._thunk = thunk
             self._done = True
-            self._settled()
+        self._tell()
 
-    def _settled(self) -> None:
-        # Waiters and callbacks register first and look at `_done` second; here it is the reverse.
-        waiters = self._waiters
-        if waiters:
+    def _tell(self) -> None:
+        # Nobody registers any more: whoever holds the lock looks at `_done` first.
+        waiters, self._waiters = self._waiters, None
+        if waiters is not None:
             for waiter in waiters:
                 waiter.wake()
-        self._run_callbacks()
-
-    def _run_callbacks(self) -> None:
-        callbacks = self._callbacks
-        while callbacks:
-            try:
-                callback = callbacks.pop(0)
-            except IndexError:
-                return  # another thread took the last one
-            callback()
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                callback()
 
     def add_callback(self, callback: Callable[[], None]) -> None:
         """Call back once it is settled, at once if it is; on the thread that settles it."""
-        if self._callbacks is None:
-            self._callbacks = []
-        self._callbacks.append(callback)
-        self._start()
-        if self._done:
-            self._run_callbacks()
+        with _lock:
+            done = self._done
+            if not done:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+        if done:
+            callback()
+        elif self._coro is not None:
+            self._start()
 
     @property
     def done(self) -> bool:
@@ -181,25 +192,37 @@ class Future(Generic[R]):
         return self._value
 
     def _resolve(self) -> None:
-        # A lock of its own: a thunk runs code of users (of what it unpickles), which may wait for
-        # other futures. Observers of the same one wait for it.
-        with _locks:
-            if self._lock is None:
-                self._lock = threading.RLock()
-        with self._lock:
+        """Compute the result; observers that come meanwhile wait for the first."""
+        with _lock:
             thunk = self._thunk
-            if thunk is None:
-                return
+            if thunk is not None and thunk is not _busy:
+                self._thunk = _busy
+        if thunk is None:
+            return
+        if thunk is _busy:
+            self._wait_resolved()
+            return
+        try:
+            self._value = thunk()
+        except Exception as error:  # noqa: BLE001  # it is the result
+            self._error = error
+        except BaseException:
+            self._error = RuntimeError("the result was lost: who looked first was interrupted")
+            raise
+        finally:
+            self._thunk = None
+            if _awaited:
+                with _resolved:
+                    _resolved.notify_all()
+
+    def _wait_resolved(self) -> None:
+        with _resolved:
+            _awaited.append(self)
             try:
-                self._value = thunk()
-            except Exception as error:  # noqa: BLE001  # it is the result
-                self._error = error
-            except BaseException:
-                # What it took from the message is gone; another attempt would find nothing.
-                self._error = RuntimeError("the result was lost: its observer was interrupted")
-                raise
+                while self._thunk is _busy:
+                    _resolved.wait()
             finally:
-                self._thunk = None
+                _awaited.remove(self)
 
     def get(self, timeout: float | None = None) -> R:
         """Wait for the result.
@@ -212,9 +235,6 @@ class Future(Generic[R]):
             Exception: What the operation raised.
         """
         if not self._done:
-            if timeout is not None:
-                _check(timeout)
-            _warn_in_loop()
             self._wait(timeout)
         elif timeout is not None:
             _check(timeout)
@@ -222,35 +242,56 @@ class Future(Generic[R]):
 
     result = get
 
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Wait, and return the exception instead of raising it; None when there is a value.
+
+        The TimeoutError of a wait that was too short is returned, too.
+        """
+        if timeout is not None:
+            _check(timeout)
+        try:
+            if not self._done:
+                self._wait(timeout)
+            self._observe()
+        except Exception as error:  # noqa: BLE001  # this is what was asked for
+            return error
+        return None
+
     def _wait(self, timeout: float | None) -> None:
-        self._start()
+        if timeout is not None:
+            _check(timeout)
+        _warn_in_loop()
         waiter = Waiter(self._reactor)
-        if self._waiters is None:
-            self._waiters = []
-        self._waiters.append(waiter)
+        with _lock:
+            if self._done:
+                return
+            if self._waiters is None:
+                self._waiters = [waiter]
+            else:
+                self._waiters.append(waiter)
+        if self._coro is not None:
+            self._start()
         watch = None
         if self.call is not None and _watch_thread is not None:
             watch = _watch_thread(self)
         try:
-            if not self._done:
-                if watch is None:
-                    waiter.wait(timeout)
-                else:
-                    _wait_watched(waiter, timeout, watch)
+            if watch is None:
+                waiter.wait(timeout)
+            else:
+                _wait_watched(waiter, timeout, watch)
         finally:
-            self._waiters.remove(waiter)
+            if not self._done:
+                self._forget(waiter)
             if watch is not None:
                 watch.end()
         if not self._done:
             raise TimeoutError(f"no result within {timeout} s; the operation goes on")
 
-    def exception(self, timeout: float | None = None) -> Exception | None:
-        """Wait, and return the exception instead of raising it; None when there is a value."""
-        try:
-            self.get(timeout)
-        except Exception as error:  # noqa: BLE001  # this is what was asked for
-            return error
-        return None
+    def _forget(self, waiter: Waiter) -> None:
+        with _lock:
+            # Once it is settled, the list is that of the thread that wakes those on it.
+            if not self._done and self._waiters is not None:
+                self._waiters.remove(waiter)
 
     def __await__(self) -> Generator[Any, None, R]:
         if not self._done:
@@ -323,18 +364,21 @@ class Future(Generic[R]):
 
     def _take_inner(self) -> Any:
         """Take the future's work away from it; it is of no use afterwards."""
-        if self._consumed:
-            raise ValueError("Future was consumed.")
-        inner, self._coro = self._coro, None
-        self._consumed = True
-        self._done = True
+        with _lock:
+            if self._consumed:
+                raise ValueError("Future was consumed.")
+            self._consumed = True
+            inner, self._coro = self._coro, None
+        self.set_value(None)
         return inner
 
     def _start(self) -> None:
-        coro = self._coro
-        if coro is None:
-            return
-        self._coro = None
+        """Start the work that it has of its own, once."""
+        with _lock:
+            coro = self._coro
+            if coro is None:
+                return
+            self._coro = None
 
         def run() -> None:
             import asyncio
