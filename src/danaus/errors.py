@@ -78,6 +78,10 @@ class ActorError(Exception):
 
     def __str__(self) -> str:
         head = self.message
+        failure = getattr(self, "failure", None)
+        if isinstance(failure, MeshFailure):
+            # The death that the call ran into comes before the calls that it passed through.
+            head = f"{failure.first.event()}\n{head}"
         if not self.traceback_text:
             return f"{head}\n{type(self.exception).__name__}: {self.exception}"
         return shorten(
@@ -160,7 +164,9 @@ class MeshFailure(Exception):
         pid: Process id there; 0 when the process never started.
         exit: Signal name ("SIGKILL") or exit code ("exit code 3"); None when the process lives.
         reason: One paragraph: what happened.
-        cause: The failure that led to this one, as text; empty when this is the first.
+        title: The actor with its place in the tree of owners, for people; empty for a proc.
+        origin: The failure that this one follows from, because nobody handled it; None when this
+            is the first.
         stderr: The last lines that the process wrote to its standard error, as many as the config
             key ``tail_log_lines`` says.
     """
@@ -175,9 +181,9 @@ class MeshFailure(Exception):
         host: str = "",
         pid: int = 0,
         exit: str | None = None,  # noqa: A002  # the public field's name
-        cause: str = "",
+        title: str = "",
+        origin: MeshFailure | None = None,
         stderr: str = "",
-        descendants: bool = False,
     ) -> None:
         super().__init__(mesh_name, ranks, reason)
         self.mesh_name = mesh_name
@@ -187,36 +193,55 @@ class MeshFailure(Exception):
         self.pid = pid
         self.exit = exit
         self.reason = reason
-        self.cause = cause
+        self.title = title
+        self.origin = origin
         self.stderr = stderr
-        self.descendants = descendants
 
     @property
     def crashed_ranks(self) -> list[int]:
         """The same as `ranks`."""
         return self.ranks
 
-    def event(self) -> str:
-        """One sentence: which actor or process failed, and of what."""
-        what = f"actor {self.actor_class} {self.mesh_name}" if self.actor_class else self.mesh_name
-        return f"Supervision event: {what} failed: {self.reason}"
+    @property
+    def first(self) -> MeshFailure:
+        """The failure that began it: this one, or what it follows from."""
+        failure = self
+        while failure.origin is not None:
+            failure = failure.origin
+        return failure
 
-    def report(self) -> str:
-        """The whole story in under 2 KB: what died, where, why, and its last output."""
+    def _who(self) -> str:
         kind = f"{self.actor_class} {self.mesh_name}" if self.actor_class else self.mesh_name
         ranks = ", ".join(map(str, self.ranks))
         where = f" on {self.host}" if self.host else ""
         if self.pid:
             where += f" (pid {self.pid})"
+        return f"{'actor' if self.actor_class else 'process'} {self.title or kind} (rank {ranks}){where}"
+
+    def event(self) -> str:
+        """One sentence: which actor or process failed, and of what."""
+        what = f"actor {self.title or self.actor_class}" if self.actor_class else self.mesh_name
+        return f"Supervision event: {what} failed: {self.reason.partition(chr(10))[0]}"
+
+    def report(self) -> str:
+        """The whole story in under 2 KB: what died, where, why, and its last output.
+
+        The first failure comes first, then those that follow from it.
+        """
+        return shorten("\n".join(self.story()))
+
+    def story(self) -> list[str]:
+        """The paragraphs of `report`, one a line or more."""
+        if self.origin is not None:
+            text = f"Hence the {self._who()} has failed: {self.reason}"
+            return [*self.origin.story(), text]
         lines = [
-            f"The actor {kind} (rank {ranks}){where} and all its descendants have failed:",
+            f"The {self._who()} and all its descendants have failed:",
             f"  {self.reason}",
         ]
-        if self.cause:
-            lines.append(f"caused by:\n  {self.cause}")
         if self.stderr:
             lines.append("last lines of its stderr:\n" + _last_lines(self.stderr))
-        return shorten("\n".join(lines))
+        return lines
 
     def __str__(self) -> str:
         return shorten(
@@ -234,14 +259,17 @@ class MeshFailure(Exception):
             "host": self.host,
             "pid": self.pid,
             "exit": self.exit,
-            "cause": self.cause,
+            "title": self.title,
+            "origin": None if self.origin is None else self.origin.to_dict(),
             "stderr": self.stderr,
-            "descendants": self.descendants,
         }
 
     @staticmethod
     def from_dict(fields: dict[str, Any]) -> MeshFailure:
         """Rebuild from `to_dict`."""
+        origin = fields.get("origin")
+        if origin is not None:
+            fields = {**fields, "origin": MeshFailure.from_dict(origin)}
         return MeshFailure(**fields)
 
     def __reduce__(self) -> Any:
@@ -264,19 +292,21 @@ class SupervisionError(RuntimeError):
         self.endpoint = endpoint
 
     @staticmethod
-    def for_call(endpoint: str, failure: MeshFailure) -> SupervisionError:
-        """The error of a call to ``endpoint`` that ``failure`` left without an answer."""
-        rank = failure.ranks[0] if failure.ranks else 0
-        kind = (
-            f"{failure.actor_class} {failure.mesh_name}"
-            if failure.actor_class
-            else failure.mesh_name
+    def for_call(endpoint: str, failure: MeshFailure, *, known: bool = False) -> SupervisionError:
+        """The error of a call to ``endpoint`` that ``failure`` left without an answer.
+
+        Args:
+            endpoint: ``mesh.method``.
+            failure: The death.
+            known: It was known before the call was made.
+        """
+        text = f"Endpoint call {endpoint}() failed, "
+        if known:
+            rank = failure.ranks[0] if failure.ranks else 0
+            text += f"failure on mesh {failure.mesh_name} at rank {rank} with event: "
+        return SupervisionError(
+            shorten(text + failure.report()), failure=failure, endpoint=endpoint
         )
-        text = (
-            f"Endpoint call {endpoint}() failed, failure on mesh {kind} at rank {rank} "
-            f"with event: {failure.event()}\n{failure.report()}"
-        )
-        return SupervisionError(shorten(text), failure=failure, endpoint=endpoint)
 
     def __reduce__(self) -> Any:
         return (_supervision_error, (str(self), self.failure, self.endpoint))

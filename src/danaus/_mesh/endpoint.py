@@ -106,7 +106,9 @@ class Endpoint:
             functools.partial(ValueMesh, shape),
         )
         if failure is not None:
-            collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
+            collector.future.set_error(
+                SupervisionError.for_call(call.endpoint, failure, known=True)
+            )
             return collector.future
         self._check_stopped(me, call)
         call.port = me.new_port(collector)
@@ -145,7 +147,9 @@ class Endpoint:
         if faults.failed or faults.stopped:
             failure = faults.check(actors.uid, (actors.base_ranks()[position],))
             if failure is not None:
-                collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
+                collector.future.set_error(
+                    SupervisionError.for_call(call.endpoint, failure, known=True)
+                )
                 return collector.future
             self._check_stopped(me, call)
         call.port = me.new_port(collector)
@@ -188,7 +192,7 @@ class Endpoint:
         failure = me.faults.check(actors.uid, actors.base_ranks())
         if failure is not None:
             for future in collector.futures:
-                future.set_error(SupervisionError.for_call(call.endpoint, failure))
+                future.set_error(SupervisionError.for_call(call.endpoint, failure, known=True))
             return ValueStream(collector.futures)
         self._check_stopped(me, call)
         call.port = me.new_port(collector)
@@ -210,7 +214,7 @@ class Endpoint:
         if faults.failed or faults.stopped:
             failure = faults.check(actors.uid, actors.base_ranks())
             if failure is not None:
-                raise SupervisionError.for_call(call.endpoint, failure)
+                raise SupervisionError.for_call(call.endpoint, failure, known=True)
             self._check_stopped(me, call)
         self._send(caller, me, actors.targets(), call, args, kwargs)
 
@@ -246,8 +250,8 @@ class Endpoint:
         reason = me.faults.stopped.get(call.actor)
         if reason is not None:
             raise SupervisionError(
-                f"Endpoint call {call.endpoint}() failed, actor mesh {call.mesh_name} is stopped: "
-                f"{reason}. Spawn it again.",
+                f"Endpoint call {call.endpoint}() failed, Supervision event: actor mesh "
+                f"{call.mesh_name} has status: stopped ({reason}). Spawn it again.",
                 endpoint=call.endpoint,
             )
 

@@ -436,7 +436,7 @@ class _Spawner:
         if link is None:
             for proc, _ in procs:
                 me.routes.bury(
-                    proc, {"text": f"could not be started: host {name} is gone", "host": name}
+                    proc, {"text": f"it could not be started: host {name} is gone", "host": name}
                 )
             return
         link.send_small(kinds.SPAWN_PROCS, _encode([template, entries]), b"")

@@ -168,7 +168,14 @@ class ProcMesh(MeshTrait):
                 f"cannot spawn actor {name!r} of {cls.__name__}: {error}"
             ) from error
         owned = OwnedMesh(
-            uid, name, caller.actor_instance.uid, procs, class_name=cls.__name__, on=self._uid
+            uid,
+            name,
+            caller.actor_instance.uid,
+            procs,
+            class_path=f"{cls.__module__}.{cls.__qualname__}",
+            on=self._uid,
+            path=repr(caller.actor_instance),
+            dims=(list(shape.labels), list(shape.ndslice.sizes)),
         )
         owned.table = table
         owned.birth = (

@@ -17,7 +17,7 @@ def describe_exit(status: int, *, oom: bool = False) -> dict[str, Any]:
 
     Returns:
         ``exit`` (signal name, or "exit code N"), ``code`` (None for a signal), ``text`` (a clause
-        such as "was killed by SIGKILL").
+        such as "it ended with exit code 3").
     """
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -25,14 +25,14 @@ def describe_exit(status: int, *, oom: bool = False) -> dict[str, Any]:
             name = signal.Signals(number).name
         except ValueError:
             name = f"signal {number}"
-        text = f"was killed by {name}: Killed(sig={number})"
+        text = f"Killed(sig={number}): it was killed by {name}"
         if oom:
             text += "; the kernel reports that its memory limit was reached (out of memory)"
         elif name == "SIGKILL":
             text += "; if nobody sent it, the machine may have run out of memory"
         return {"exit": name, "code": None, "text": text}
     code = os.waitstatus_to_exitcode(status)
-    text = f"ended with exit code {code}"
+    text = f"it ended with exit code {code}"
     if code == NOT_STARTED:
         text += " (it could not be started)"
     return {"exit": f"exit code {code}", "code": code, "text": text}

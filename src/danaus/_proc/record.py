@@ -148,5 +148,5 @@ class ProcRecord:
     def failed_to_start(self, why: str) -> dict[str, Any]:
         """Record that it never ran."""
         report = self.ended(NOT_STARTED << 8, oom=False)
-        report["text"] = f"could not be started: {why}"
+        report["text"] = f"it could not be started: {why}"
         return report

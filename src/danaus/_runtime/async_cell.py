@@ -13,14 +13,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from danaus import _config
-from danaus._runtime.call import Call, Stop, Supervise
+from danaus._runtime.call import Abort, Call, Stop, Supervise
+from danaus._runtime.cell import CleanupLimit
 from danaus._runtime.context import Context, current
 from danaus._runtime.outcome import FAILED, RAISED, close_error, close_failure
 from danaus.errors import ActorError
 
 if TYPE_CHECKING:
     from danaus._runtime.cell import ActorCell
+    from danaus.errors import MeshFailure
 
 __all__ = ["AsyncDriver"]
 
@@ -92,8 +93,8 @@ class AsyncDriver:
                 await self._sleep()
             elif isinstance(item, Call):
                 await self._handle(item)
-                if cell.abort_reason is not None:
-                    await self._die(cell.abort_reason)
+            elif isinstance(item, Abort):
+                cell.die(item.reason, None)
             elif isinstance(item, Supervise):
                 self._supervise(item)
             elif isinstance(item, Stop):
@@ -101,12 +102,25 @@ class AsyncDriver:
             if self._supervising:
                 await asyncio.sleep(0)  # a backlog of messages must not keep it from running
         if cell.failure is not None:
-            await self._cancel_tasks()
-            await self.cleanup(self._cleanup_error)
+            await self._end_dead()
+
+    async def _end_dead(self) -> None:
+        """The cell has died: end its tasks and what it owns, then clean up."""
+        cell = self._cell
+        await self._cancel_tasks()
+        await self._stop_owned("its owner has failed")
+        await self.cleanup(self._cleanup_error, _nothing)
 
     def clean_up_later(self, error: Exception | None) -> None:
-        """The cell has died: ``__cleanup__`` is due when the tasks have ended."""
+        """The cell has died: its running call is interrupted; the main task does the rest."""
         self._cleanup_error = error
+        self._ending = True
+        main = self._main_task
+        if self._cell.running is not None and main is not None:
+            if main is not asyncio.current_task():
+                main.cancel()
+        else:
+            self._wake()
 
     def _next(self) -> Any:
         cell = self._cell
@@ -145,13 +159,23 @@ class AsyncDriver:
         except Exception as error:  # noqa: BLE001  # border: user code
             cell.raised(call, error)
         except BaseException as error:  # noqa: BLE001  # border: user code
-            cell.broke(call, error)
+            if cell.failure is not None:
+                self._interrupted(call, cell.failure)
+            else:
+                cell.broke(call, error)
         else:
             if call.port >= 0 and not (spec is not None and spec.explicit_response_port):
                 cell.answer(call, result)
         finally:
             cell.running = None
             cell.handled += 1
+
+    def _interrupted(self, call: Call, failure: MeshFailure) -> None:
+        """The actor has died while it awaited in this call."""
+        if self._main_task is not None:
+            self._main_task.uncancel()
+        if call.port >= 0:
+            self._cell.runtime.reply(call, FAILED, close_failure(failure))
 
     def _run_sync(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a sync endpoint so that it sees no running loop, as on any sync actor."""
@@ -197,13 +221,13 @@ class AsyncDriver:
             self._base_exception(call, name, error, explicit=explicit)
         except Exception as error:  # noqa: BLE001  # border: user code
             if explicit or call.port < 0:
-                await self._fail(f"Actor call {name} failed", error, call)
+                cell.die(f"Actor call {name} failed", error, call)
             else:
                 parts = close_error(error, f"Actor call {name} failed.")
                 cell.runtime.reply(call, RAISED, parts)
         except BaseException as error:  # noqa: BLE001  # border: user code
             self._base_exception(call, name, error, explicit=explicit)
-            await self._fail(f"Actor call {name} failed with BaseException", error, None)
+            cell.die(f"Actor call {name} failed with BaseException", error)
         else:
             if call.port >= 0 and not explicit:
                 cell.answer(call, result)
@@ -228,17 +252,17 @@ class AsyncDriver:
     # supervision and the end
 
     def _supervise(self, item: Supervise) -> None:
-        task = self._loop.create_task(self._ask(item.failure))
+        task = self._loop.create_task(self._ask(item))
         self._supervising.add(task)
         task.add_done_callback(self._supervising.discard)
 
-    async def _ask(self, failure: Any) -> None:
+    async def _ask(self, item: Supervise) -> None:
         cell = self._cell
         hook = getattr(cell.instance, "__supervise__", None)
         error: BaseException | None = None
         handled = False
         try:
-            answer = hook(failure) if hook is not None else False
+            answer = hook(item.failure) if hook is not None else False
             if inspect.isawaitable(answer):
                 answer = await answer
             handled = bool(answer)
@@ -248,25 +272,13 @@ class AsyncDriver:
             error = cancelled
         except BaseException as raised:  # noqa: BLE001  # border: user code
             error = raised
-        if not handled:
-            self._ending = True
-            cell.supervised(failure, handled=False, error=error)
-            self._wake()
-
-    async def _die(self, reason: str) -> None:
-        await self._fail(reason, None, None)
-
-    async def _fail(self, reason: str, error: BaseException | None, call: Call | None) -> None:
-        cell = self._cell
-        cell.die(reason, error, call)
-        self._wake()
+        cell.supervised(item, handled=handled, error=error)
 
     async def _stop(self, stop: Stop) -> None:
         cell = self._cell
         await self._cancel_tasks()
         await self._stop_owned(stop.reason)
-        await self.cleanup(None)
-        cell.finished(stop)
+        await self.cleanup(None, lambda: cell.finished(stop))
 
     async def _stop_owned(self, reason: str) -> None:
         """Stop what the actor owns; the loop goes on meanwhile."""
@@ -281,16 +293,27 @@ class AsyncDriver:
         threading.Thread(target=stop, name="danaus-stop-owned", daemon=True).start()
         await done
 
-    async def cleanup(self, error: Exception | None) -> None:
-        """Call ``__cleanup__``, for at most ``cleanup_timeout``."""
+    async def cleanup(self, error: Exception | None, done: Callable[[], None]) -> None:
+        """Call ``__cleanup__``, for at most ``cleanup_timeout``, and then ``done``."""
         cell = self._cell
         hook = getattr(cell.instance, "__cleanup__", None)
         if hook is None:
+            done()
             return
+        limit = CleanupLimit(cell, done)
+        within: asyncio.Timeout | None = None
         try:
             answer = hook(error)
             if inspect.isawaitable(answer):
-                async with asyncio.timeout(_config.get("cleanup_timeout")):
+                async with asyncio.timeout(limit.seconds) as within:
                     await answer
         except BaseException as raised:  # noqa: BLE001  # border: user code
-            cell.cleanup_raised(raised)
+            if within is not None and within.expired():
+                limit.overdue()
+            else:
+                cell.cleanup_raised(raised)
+        limit.finish()
+
+
+def _nothing() -> None:
+    """Nobody waits for the end of an actor that has died."""

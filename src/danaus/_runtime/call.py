@@ -12,8 +12,17 @@ if TYPE_CHECKING:
     from danaus._net.link import Link
     from danaus._wire.codec import Parts
     from danaus._wire.frame import Frame
+    from danaus.errors import MeshFailure
 
-__all__ = ["Call", "Construct", "Stop", "Supervise", "Taker", "UndeliverableMessageEnvelope"]
+__all__ = [
+    "Abort",
+    "Call",
+    "Construct",
+    "Stop",
+    "Supervise",
+    "Taker",
+    "UndeliverableMessageEnvelope",
+]
 
 
 _TAKEN: Parts = ()
@@ -96,7 +105,7 @@ class Construct:
 
 
 class Stop:
-    """End in good order."""
+    """End in good order: what is queued before it is handled."""
 
     __slots__ = ("link", "port", "rank", "reason", "source")
 
@@ -108,13 +117,24 @@ class Stop:
         self.link = link
 
 
+class Abort:
+    """Die after the message at hand, whatever is queued."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
 class Supervise:
     """Something that the actor owns has failed."""
 
-    __slots__ = ("failure",)
+    __slots__ = ("failure", "number")
 
-    def __init__(self, failure: Any) -> None:
+    def __init__(self, failure: MeshFailure, number: int) -> None:
         self.failure = failure
+        self.number = number
+        """Under which the owner's answer is given."""
 
 
 class UndeliverableMessageEnvelope:

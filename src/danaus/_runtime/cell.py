@@ -7,13 +7,16 @@ loop (`danaus._runtime.async_cell`). Control (supervision, stop) goes before que
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from danaus import _config
 from danaus._core.inbox import Inbox
 from danaus._net.reactor import Waiter
-from danaus._runtime.call import Call, Construct, Stop, Supervise
+from danaus._runtime.call import Abort, Call, Construct, Stop, Supervise
 from danaus._runtime.context import Context, Instance, current
 from danaus._runtime.endpoints import EndpointProperty, endpoint_of, is_async_method
 from danaus._runtime.outcome import FAILED, RAISED, VALUE, close_error, close_failure, format_remote
@@ -25,9 +28,9 @@ if TYPE_CHECKING:
     from danaus._runtime.waits import Blocked
     from danaus.errors import MeshFailure
 
-__all__ = ["ActorCell", "Birth"]
+__all__ = ["ActorCell", "Birth", "CleanupLimit"]
 
-Item = Call | Construct | Stop | Supervise
+Item = Call | Construct | Stop | Supervise | Abort
 
 READY = "__ready__"
 """Every actor answers it once its constructor has returned."""
@@ -53,6 +56,34 @@ class Birth:
         self.owner_address: str = fields["owner_address"]
         self.path: str = fields["path"]
         """The owner's own path, for people."""
+
+
+class CleanupLimit:
+    """Sees to it that what waits for a clean-up is called once: after it, or when it is overdue."""
+
+    def __init__(self, cell: ActorCell, done: Callable[[], None]) -> None:
+        self._cell = cell
+        self._pending = [done]
+        self.seconds: float = _config.get("cleanup_timeout")
+        cell.runtime.reactor.call_later(self.seconds, self.overdue)
+
+    def finish(self) -> bool:
+        """It has returned, or raised. False: that was too late."""
+        try:
+            done = self._pending.pop()
+        except IndexError:
+            return False
+        done()
+        return True
+
+    def overdue(self) -> None:
+        """Its time is up."""
+        if self.finish():
+            sys.stderr.write(
+                f"danaus: __cleanup__ of {self._cell.title} has not returned within "
+                f"{self.seconds:g} s (cleanup_timeout); nothing waits for it any more\n"
+            )
+            self._cell.note_ended()
 
 
 class ActorCell:
@@ -82,11 +113,11 @@ class ActorCell:
         """What it waits for and handles nothing meanwhile; None while it does not."""
         self._waiter = Waiter(runtime.reactor)
         self._idle = False
-        self.abort_reason: str | None = None
-        """Why it is to die once it has handled the message at hand; None while it need not."""
         self.driver: AsyncDriver | None = None
         """What serves it, if it has async endpoints."""
         self._ended = threading.Event()
+        self._constructing = False
+        self._supervise_error: BaseException | None = None
         self._methods: dict[str, tuple[Any, EndpointProperty | None]] = {}
         self.thread = threading.Thread(
             target=self._main, name=f"danaus-actor-{birth.name}", daemon=True
@@ -102,7 +133,16 @@ class ActorCell:
 
     def post(self, item: Item) -> None:
         """Queue a message; it is in order already."""
-        (self.queue if type(item) is not Supervise else self.control).append(item)
+        self.queue.append(item)
+        if self._idle:
+            self._idle = False
+            self._waiter.wake()
+        elif self.driver is not None:
+            self.driver.kick()
+
+    def post_first(self, item: Supervise | Abort | Stop) -> None:
+        """Queue what is handled before any call, once the message at hand is done."""
+        self.control.append(item)
         if self._idle:
             self._idle = False
             self._waiter.wake()
@@ -111,7 +151,7 @@ class ActorCell:
 
     def abort(self, reason: str) -> None:
         """Let it die once it has handled the message that it handles now."""
-        self.abort_reason = reason
+        self.post_first(Abort(reason))
 
     def wait_ended(self, timeout: float) -> bool:
         """Wait until its thread has ended. False: time is up."""
@@ -145,7 +185,7 @@ class ActorCell:
                     return
                 first = self.take()
             self.runtime.setup.wait()
-            if not self._load(first):
+            if not self._set_up() or not self._load(first):
                 return
             if self._is_async():
                 from danaus._runtime.async_cell import AsyncDriver
@@ -163,6 +203,13 @@ class ActorCell:
                     return True
         names = ("__supervise__", "__cleanup__")
         return any(is_async_method(getattr(self.cls, n, None) or object) for n in names)
+
+    def _set_up(self) -> bool:
+        """False: the bootstrap of this process has failed, and so has the actor."""
+        failure = self.runtime.setup.failure
+        if failure is not None:
+            self.die("the bootstrap of its process failed", failure)
+        return failure is None
 
     def _load(self, construct: Construct) -> bool:
         """Unpickle the class and its arguments."""
@@ -184,35 +231,29 @@ class ActorCell:
             cls: Any = self.cls
             self.instance = cls.__new__(cls)
             self.runtime.constructing(self)
+            self._constructing = True
             self.instance.__init__(*self._args, **self._kwargs)
         except BaseException as error:  # noqa: BLE001  # border: user code
+            self.instance = None  # half made: there is nothing to clean up
             self.die(f"the constructor of {self.title} raised", error)
             return False
         self._args, self._kwargs = (), {}
-        if self.abort_reason is not None:
-            self.die(self.abort_reason, None)
-            return False
-        return True
+        self._constructing = False
+        return not self.stopped
 
     def _serve(self) -> None:
         while True:
             item = self.take()
             if type(item) is Call:
                 self.handle_sync(item)
-                if self.failure is not None:
-                    return
-                if self.abort_reason is not None:
-                    self.die(self.abort_reason, None)
-                    return
-            elif not self._handle_control(item):
+            elif isinstance(item, Supervise):
+                self._supervise(item)
+            elif isinstance(item, Abort):
+                self.die(item.reason, None)
+            elif isinstance(item, Stop):
+                self._finish_stop(item)
+            if self.failure is not None or self.stopped:
                 return
-
-    def _handle_control(self, item: Item) -> bool:
-        if isinstance(item, Supervise):
-            self.supervise(item.failure)
-        elif isinstance(item, Stop):
-            self._finish_stop(item)
-        return self.failure is None and not self.stopped
 
     # calls
 
@@ -306,53 +347,67 @@ class ActorCell:
 
     # failure and stop
 
-    def supervise(self, failure: MeshFailure) -> None:
+    def _supervise(self, item: Supervise) -> None:
         """Ask the instance what becomes of a failure that it owns."""
         hook = getattr(self.instance, "__supervise__", None)
+        error: BaseException | None = None
+        handled = False
         try:
-            handled = hook(failure) if hook is not None else False
-        except BaseException as error:  # noqa: BLE001  # border: user code
-            self.supervised(failure, handled=False, error=error)
-        else:
-            self.supervised(failure, handled=bool(handled))
+            handled = bool(hook(item.failure)) if hook is not None else False
+        except BaseException as raised:  # noqa: BLE001  # border: user code
+            error = raised
+        self.supervised(item, handled=handled, error=error)
 
     def supervised(
-        self, failure: MeshFailure, *, handled: bool, error: BaseException | None = None
+        self, item: Supervise, *, handled: bool, error: BaseException | None = None
     ) -> None:
         """The instance has answered (or raised) in ``__supervise__``."""
-        if handled:
-            return
+        self._supervise_error = error
+        self.runtime.faults.answered(item.number, handled=handled)
+
+    def fail_unhandled(self, failure: MeshFailure, cause: str) -> None:
+        """It did not handle a failure of what it owns, and so fails itself."""
+        error, self._supervise_error = self._supervise_error, None
+        reason = "it did not handle this"
         if error is not None:
-            self.die(
-                f"__supervise__ of {self.title} raised while handling: {failure.report()}",
-                error,
-                cause=failure,
-            )
-        else:
-            self.die(
-                f"{self.title} did not handle the failure of what it owns", None, cause=failure
-            )
+            reason = "its __supervise__ raised while it handled this"
+        self.die(reason, error, origin=failure, cause=cause)
 
     def die(
         self,
         reason: str,
         error: BaseException | None,
         call: Call | None = None,
-        cause: MeshFailure | None = None,
+        *,
+        origin: MeshFailure | None = None,
+        cause: str = "",
     ) -> None:
-        """Fail for good: owner and callers are told, what it owns is stopped."""
+        """Fail for good: owner and callers are told, what it owns is stopped.
+
+        Args:
+            reason: What happened.
+            error: The exception that it happened by, if it was one.
+            call: The call that is answered with the failure.
+            origin: The failure that this one follows from.
+            cause: Id of what began it; made here where it begins.
+        """
         if self.failure is not None or self.stopped:
             return
         text = reason
         if error is not None:
             text = f"{reason}: {type(error).__name__}: {error}\n{format_remote(error)}"
-        failure = self.runtime.failure_of_actor(self, text, cause)
+        failure = self.runtime.failure_of_actor(self, text, origin)
         self.failure = failure
-        self.runtime.actor_died(self, failure)
+        self.runtime.actor_died(self, failure, cause)
         if call is not None and call.port >= 0:
             self.runtime.reply(call, FAILED, close_failure(failure))
         self.close_queue(failure)
-        self.run_cleanup(error if isinstance(error, Exception) else RuntimeError(reason))
+        why = error if isinstance(error, Exception) else RuntimeError(failure.report())
+        if self.driver is not None:
+            self.driver.clean_up_later(why)
+        elif self.instance is not None:
+            self.runtime.stop_owned_by(self.uid, reason)
+            self.clean_up(why, _nothing)
 
     def close_queue(self, failure: MeshFailure) -> None:
         """Answer what is queued: it will not be handled."""
@@ -367,18 +422,22 @@ class ActorCell:
             elif isinstance(item, Stop):
                 self.runtime.stopped(item)
 
-    def run_cleanup(self, error: Exception | None) -> None:
-        """Call ``__cleanup__`` of a sync actor."""
+    def clean_up(self, error: Exception | None, done: Callable[[], None]) -> None:
+        """Call ``__cleanup__``, then ``done``; a clean-up that hangs does not hold ``done`` up."""
         hook = getattr(self.instance, "__cleanup__", None)
-        if hook is None or self.instance is None:
+        if hook is None:
+            done()
             return
-        if self.driver is not None:
-            self.driver.clean_up_later(error)
-            return
+        limit = CleanupLimit(self, done)
         try:
             hook(error)
         except BaseException as raised:  # noqa: BLE001  # border: user code
             self.cleanup_raised(raised)
+        limit.finish()
+
+    def note_ended(self) -> None:
+        """Nobody need wait for its thread any more."""
+        self._ended.set()
 
     def cleanup_raised(self, error: BaseException) -> None:
         """``__cleanup__`` raised: the owner hears of it, unless it hears of a failure anyway."""
@@ -386,18 +445,32 @@ class ActorCell:
             text = f"__cleanup__ of {self.title} raised: {type(error).__name__}: {error}\n"
             failure = self.runtime.failure_of_actor(self, text + format_remote(error), None)
             self.failure = failure
-            self.runtime.actor_died(self, failure)
+            self.runtime.actor_died(self, failure, "", in_cleanup=True)
 
     def _finish_stop(self, stop: Stop) -> None:
         self.runtime.stop_owned_by(self.uid, stop.reason)
-        self.run_cleanup(None)
-        self.finished(stop)
+        self.clean_up(None, lambda: self.finished(stop))
 
     def finished(self, stop: Stop) -> None:
         """It has ended in good order."""
+        if self.stopped:
+            return
         self.stopped = True
         self.runtime.actor_stopped(self, stop.reason)
         failure = self.runtime.stopped_failure(self, stop.reason)
         self.close_queue(failure)
         self.runtime.stopped(stop)
         self.instance = None
+
+    def give_up(self, stop: Stop) -> None:
+        """It has not ended in time: it counts as ended, whatever its thread still does."""
+        if self.stopped or self.failure is not None:
+            return
+        if self._constructing and self.instance is not None:
+            # A constructor that serves for ever is ended by the clean-up, or never.
+            error = TimeoutError(f"the constructor of {self.title} has not returned")
+            threading.Thread(
+                target=self.clean_up, args=(error, _nothing), name="danaus-cleanup", daemon=True
+            ).start()
+        self.finished(stop)
+        self._ended.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,30 @@ if TYPE_CHECKING:
     from danaus._runtime.call import Call
     from danaus._runtime.router import Runtime
 
-__all__ = ["Context", "CreatorInstance", "Instance", "current", "extent_from"]
+__all__ = ["Context", "CreatorInstance", "Instance", "actor_title", "current", "extent_from"]
 
 current: ContextVar[Context | None] = ContextVar("danaus_context", default=None)
 """The context of the running thread or task; None outside actors."""
 
 _SINGLE = Extent([], [])
+
+
+def actor_title(
+    path: str, class_path: str, name: str, rank: int, dims: tuple[Sequence[str], Sequence[int]]
+) -> str:
+    """An actor's place in the tree of owners, for people.
+
+    Args:
+        path: The owner's.
+        class_path: Module and qualified name of its class.
+        name: Name of its mesh.
+        rank: Its rank there.
+        dims: Labels and sizes of the mesh.
+    """
+    labels, sizes = dims
+    point = Point(rank, Extent(list(labels), list(sizes)))
+    place = ", ".join(f"'{k}': {point[k]}/{n}" for k, n in zip(labels, sizes, strict=True))
+    return f"{path}.<{class_path} {name}{{{place}}}>"
 
 
 @dataclass(frozen=True, slots=True)

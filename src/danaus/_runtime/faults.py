@@ -6,8 +6,10 @@ processes (an actor failed) into events, and carries the commands out.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +21,16 @@ from danaus._core.supervision import (
     AskOwner,
     EscalateToRoot,
     Failed,
+    FailOwner,
+    Failure,
     Handled,
     MeshCreated,
     OwnerGone,
     Respawned,
+    StopOwned,
     Stopped,
     Supervision,
+    SupervisionCommand,
     SupervisionEvent,
 )
 from danaus._runtime.call import Stop, Supervise
@@ -54,6 +60,7 @@ class Faults:
         self._runtime = runtime
         self._machine = Supervision(runtime.id, ROOT)
         self._lock = threading.RLock()
+        self._commands: deque[SupervisionCommand] = deque()
         self.owned: dict[str, OwnedMesh] = {}
         """Meshes that actors of this process made, by id."""
         self.failed: dict[str, dict[int, MeshFailure]] = {}
@@ -90,9 +97,8 @@ class Faults:
             dead = self._runtime.routes.dead
             for rank, (proc, _) in enumerate(mesh.targets):
                 if proc in dead:
-                    self._rank_failed(
-                        mesh, rank, self.describe(proc, mesh.name, rank, mesh.class_name), proc
-                    )
+                    self._rank_failed(mesh, rank, self._describe_rank(proc, mesh, rank), proc)
+        self._carry_out()
 
     def actor_started(self, cell: ActorCell) -> None:
         """An actor lives here from now on; its owner's death is its end."""
@@ -101,29 +107,70 @@ class Faults:
             self._runtime.routes.learn(birth.owner, birth.owner_address)
 
     def _handle(self, event: SupervisionEvent) -> None:
-        for command in self._machine.handle(event, time.monotonic()):
-            if isinstance(command, AskOwner):
-                self._ask(command.owner, command.failure.failure_id, command.failure.report)
-            elif isinstance(command, EscalateToRoot):
-                report = command.failure.report
-                if isinstance(report, MeshFailure) and self.on_unhandled is not None:
-                    self.on_unhandled(report)
+        """Feed the machine; whoever released the lock carries its commands out."""
+        self._commands.extend(self._machine.handle(event, time.monotonic()))
 
-    def _ask(self, owner: str, number: int, report: object) -> None:
+    def _carry_out(self) -> None:
+        """Carry out what the machine decided. Without the lock: sending may wait for room."""
+        while True:
+            try:
+                command = self._commands.popleft()
+            except IndexError:
+                return
+            match command:
+                case AskOwner():
+                    self._ask(command.owner, command.failure)
+                case EscalateToRoot():
+                    self._escalate(self._report(command.failure))
+                case FailOwner():
+                    self._fail_owner(command.owner, command.failure)
+                case StopOwned():
+                    for uid in command.meshes:
+                        mesh = self.owned.get(uid)
+                        if mesh is not None:
+                            self.stop_mesh(mesh, f"its owner has ended: {command.reason}")
+                case _:
+                    pass  # callers learn from the process that they called, or from its agent
+
+    def _ask(self, owner: str, failure: Failure) -> None:
         cell = self._runtime.cells.get(owner)
-        if cell is not None:
-            cell.post(Supervise(report))
-        self._handle(Handled(failure_id=number, handled=True))
+        report = self._report(failure)
+        if cell is not None and isinstance(report, MeshFailure):
+            cell.post_first(Supervise(report, failure.failure_id))
+            return
+        if isinstance(report, MeshFailure) and owner not in self._runtime.gone:
+            sys.stderr.write(f"danaus: nobody supervises this: {report.report()}\n")
+        self.answered(failure.failure_id, handled=True)
+
+    def answered(self, number: int, *, handled: bool) -> None:
+        """The owner's ``__supervise__`` has answered."""
+        with self._lock:
+            self._handle(Handled(failure_id=number, handled=handled))
+        self._carry_out()
+
+    def _escalate(self, report: object) -> None:
+        if isinstance(report, MeshFailure) and self.on_unhandled is not None:
+            self.on_unhandled(report)
+
+    def _fail_owner(self, owner: str, failure: Failure) -> None:
+        cell = self._runtime.cells.get(owner)
+        report = self._report(failure)
+        if cell is not None and isinstance(report, MeshFailure):
+            cell.fail_unhandled(report, failure.cause)
+
+    def _report(self, failure: Failure) -> object:
+        """What is told of a failure: of an actor that died with its process, its own report."""
+        known = self.failed.get(failure.mesh, {})
+        return known.get(-1 if failure.rank is None else failure.rank, failure.report)
 
     # deaths
 
-    def describe(self, proc: str, mesh_name: str, rank: int, class_name: str = "") -> MeshFailure:
+    def _describe(self, proc: str, mesh_name: str, rank: int, class_name: str = "") -> MeshFailure:
         """The failure of a rank whose process has ended."""
         report = self._runtime.routes.dead.get(proc) or {}
-        text = report.get("text") or "is gone: the link to it ended, and its host does not answer"
-        reason = f"the process this actor was running on failed: it {text}"
-        if not class_name:
-            reason = f"the process {text}"
+        text = report.get("text") or "its link ended, and its host does not answer"
+        kind = "the process this actor was running on" if class_name else "the process"
+        reason = f"{kind} failed: {text}"
         log = report.get("log")
         if log:
             reason += f" (its output is in {log})"
@@ -138,6 +185,11 @@ class Faults:
             stderr=report.get("stderr", ""),
         )
 
+    def _describe_rank(self, proc: str, mesh: OwnedMesh, rank: int) -> MeshFailure:
+        failure = self._describe(proc, mesh.name, rank, mesh.class_name)
+        failure.title = mesh.title(rank)
+        return failure
+
     def proc_died(self, proc: str, report: dict[str, Any] | None) -> None:
         """A process has ended. Called once for each, on any thread."""
         runtime = self._runtime
@@ -150,7 +202,7 @@ class Faults:
             if not expected:
                 for mesh in sorted(meshes, key=lambda m: m.is_actors):
                     for rank in mesh.ranks_of(proc):
-                        failure = self.describe(proc, mesh.name, rank, mesh.class_name)
+                        failure = self._describe_rank(proc, mesh, rank)
                         self._rank_failed(mesh, rank, failure, cause)
         runtime.bulk.forget(proc)
         runtime.forget_proc(proc)
@@ -159,7 +211,9 @@ class Faults:
         )
         for cell in list(runtime.cells.values()):
             if cell.birth.owner == proc:
-                cell.post(Stop(f"its owner, process {proc}, is gone", runtime.id, -1, 0, None))
+                reason = "its owner is gone, with the process that it lived in"
+                cell.post_first(Stop(reason, runtime.id, -1, 0, None))
+        self._carry_out()
 
     def for_call(
         self,
@@ -170,13 +224,19 @@ class Faults:
         expected: bool,
     ) -> MeshFailure:
         """The failure that a call to a rank in a dead process gets."""
-        known = self.failed.get(call.actor, {})
-        failure = self.describe(proc, call.mesh_name, rank, call.class_name)
-        for other in known.values():
+        with self._lock:
+            mesh = self.owned.get(call.actor)
+            known = list(self.failed.get(call.actor, {}).values())
+        failure = self._describe(proc, call.mesh_name, rank, call.class_name)
+        for other in known:
             if other.pid == failure.pid and other.exit == failure.exit:
                 return other
+        if mesh is not None and mesh.ranks_of(proc):
+            failure.title = mesh.title(mesh.ranks_of(proc)[0])
         if expected:
-            failure.reason = "the actor mesh is stopped due to proc mesh shutdown"
+            why = (self._runtime.routes.dead.get(proc) or {}).get("reason")
+            failure.reason = "actor mesh is stopped due to proc mesh shutdown"
+            failure.reason += f": {why}" if why else ""
             failure.stderr = ""
         return failure
 
@@ -184,16 +244,14 @@ class Faults:
         if mesh.stopping:
             return
         self.failed.setdefault(mesh.uid, {}).setdefault(rank, failure)
+        proc = mesh.targets[rank][0]
         # The machine tells of the actors on a proc by itself; each must have its own report.
         for above in self.owned.values():
             if above.on == mesh.uid:
-                for own_rank in above.ranks_of(mesh.targets[rank][0]):
-                    self.failed.setdefault(above.uid, {}).setdefault(
-                        own_rank,
-                        self.describe(
-                            mesh.targets[rank][0], above.name, own_rank, above.class_name
-                        ),
-                    )
+                for own_rank in above.ranks_of(proc):
+                    known = self.failed.setdefault(above.uid, {})
+                    if own_rank not in known:
+                        known[own_rank] = self._describe_rank(proc, above, own_rank)
         self._handle(Failed(node=mesh.uid, rank=rank, report=failure, cause=cause))
 
     def agent_died(self, address: str, why: str) -> None:
@@ -202,44 +260,61 @@ class Faults:
             self.on_agent_lost(address, why)
         with self._lock:
             procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
+        procs.update(self._runtime.routes.known_at(address))
         words = self.last_words(address)
-        text = f"is gone with its host's agent ({why})" + (f": {words}" if words else "")
+        text = f"it is gone with its host's agent ({why})" + (f": {words}" if words else "")
         expected = self.closing or address in self.ending
         report = {"text": text, "stopping": expected, "cause": address}
         for proc in procs:
             self._runtime.routes.bury(proc, report)
 
-    def actor_died(self, cell: ActorCell, failure: MeshFailure) -> None:
+    def actor_died(
+        self, cell: ActorCell, failure: MeshFailure, cause: str, *, in_cleanup: bool = False
+    ) -> None:
         """An actor of this process has failed: tell its owner, end what it owned."""
         birth = cell.birth
         runtime = self._runtime
+        cause = cause or f"{runtime.id}/{cell.uid}"
+        report = (
+            birth.owner,
+            birth.owner_actor,
+            cell.uid,
+            birth.rank,
+            failure.to_dict(),
+            cause,
+            in_cleanup,
+        )
         if birth.owner == runtime.id:
-            self.on_supervise(birth.owner_actor, cell.uid, birth.rank, failure.to_dict())
+            self.on_supervise(report)
         else:
-            routing = _encode(
-                (birth.owner, birth.owner_actor, cell.uid, birth.rank, failure.to_dict())
-            )
             to = (birth.owner, birth.owner_address)
-            runtime.outbox.send_frame(kinds.SUPERVISE, to, routing)
+            runtime.outbox.send_frame(kinds.SUPERVISE, to, _encode(report))
         self.actor_gone(cell.uid, failure.reason)
 
-    def on_supervise(
-        self, owner_actor: str, mesh_uid: str, rank: int, fields: dict[str, Any]
-    ) -> None:
+    def on_supervise(self, report: Sequence[Any]) -> None:
         """An actor that an actor of this process owns has failed."""
-        del owner_actor
+        _, owner, uid, rank, fields, cause, in_cleanup = report
         failure = MeshFailure.from_dict(fields)
         with self._lock:
-            mesh = self.owned.get(mesh_uid)
+            mesh = self.owned.get(uid)
             if mesh is not None:
-                self._rank_failed(mesh, rank, failure, f"{mesh_uid}/{rank}/{time.monotonic_ns()}")
+                self._rank_failed(mesh, rank, failure, cause)
+        if in_cleanup and (mesh is None or mesh.stopping):
+            # The machine knows nothing of what is being stopped; yet its owner must hear of this.
+            cell = self._runtime.cells.get(owner)
+            if cell is not None:
+                cell.post_first(Supervise(failure, 0))
+            elif owner == ROOT:
+                self._escalate(failure)
+        self._carry_out()
 
     def actor_gone(self, uid: str, reason: str) -> None:
         """An actor of this process has ended: what it owns is asked to end; nobody waits."""
         for mesh in self._owned_by(uid):
-            self.stop_mesh(mesh, f"its owner ended: {reason.splitlines()[0][:200]}")
+            self.stop_mesh(mesh, f"its owner has ended: {reason.splitlines()[0][:200]}")
         with self._lock:
             self._handle(OwnerGone(owner=uid, reason=reason))
+        self._carry_out()
 
     # calls
 
@@ -282,6 +357,7 @@ class Faults:
             self._stop_actors(mesh, reason, future)
         else:
             self._stop_procs(mesh, reason, future)
+        self._carry_out()
         return future
 
     def _stop_procs(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
@@ -349,6 +425,7 @@ class Faults:
         with self._lock:
             self.failed.get(uid, {}).pop(rank, None)
             self._handle(Respawned(mesh=uid, rank=rank))
+        self._carry_out()
 
 
 def _nothing(_values: list[object]) -> None:

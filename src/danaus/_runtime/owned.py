@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
+from danaus._runtime.context import actor_title
+
 if TYPE_CHECKING:
     from danaus._runtime.future import Future
 
@@ -14,20 +16,26 @@ __all__ = ["OwnedMesh"]
 class OwnedMesh:
     """Where each rank of an owned mesh lives, and whether it is being stopped."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its fields
         self,
         uid: str,
         name: str,
         owner_actor: str,
         targets: Sequence[tuple[str, str]],
         *,
-        class_name: str = "",
+        class_path: str = "",
         on: str = "",
+        path: str = "<root>",
+        dims: tuple[Sequence[str], Sequence[int]] = ((), ()),
     ) -> None:
         self.uid = uid
         self.name = name
-        self.class_name = class_name
-        """Class of its actors; empty for a mesh of procs."""
+        self.class_path = class_path
+        """Module and name of the class of its actors; empty for a mesh of procs."""
+        self.path = path
+        """The owner's place in the tree of owners, for people."""
+        self.dims = dims
+        """Labels and sizes."""
         self.owner_actor = owner_actor
         self.targets = list(targets)
         """(proc, address of its agent) of each rank."""
@@ -49,7 +57,18 @@ class OwnedMesh:
     @property
     def is_actors(self) -> bool:
         """True for a mesh of actors, False for one of procs."""
-        return bool(self.class_name)
+        return bool(self.class_path)
+
+    @property
+    def class_name(self) -> str:
+        """Class of its actors; empty for a mesh of procs."""
+        return self.class_path.rpartition(".")[2]
+
+    def title(self, rank: int) -> str:
+        """One of its actors, for people; empty for a proc."""
+        if not self.class_path:
+            return ""
+        return actor_title(self.path, self.class_path, self.name, rank, self.dims)
 
     def has(self, proc: str) -> bool:
         """True when a rank lives in that process."""

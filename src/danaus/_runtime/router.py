@@ -23,7 +23,7 @@ from danaus._runtime.bulk import BulkBudget
 from danaus._runtime.call import Call, Construct, Stop, Taker
 from danaus._runtime.cell import ActorCell, Birth
 from danaus._runtime.collect import Collector, PortQueue
-from danaus._runtime.context import Context, Instance
+from danaus._runtime.context import Context, Instance, actor_title
 from danaus._runtime.control import Control
 from danaus._runtime.faults import Faults
 from danaus._runtime.outbox import Outbox, Target
@@ -153,7 +153,7 @@ class Runtime:
         elif kind == kinds.STOP_ACTOR:
             self._on_stop(routing, link)
         elif kind == kinds.SUPERVISE:
-            self.faults.on_supervise(routing[1], routing[2], routing[3], routing[4])
+            self.faults.on_supervise(routing)
         elif kind == kinds.BULK_DONE:
             self.bulk.give_back(routing[1], routing[2])
         elif kind == kinds.PROBE:
@@ -247,6 +247,8 @@ class Runtime:
                 self._hold_early(uid, kinds.STOP_ACTOR, routing, Taker(None, -1, [b""]), link)
             return
         self._accept(cell, routing, stop)
+        patience = _config.get("stop_actor_timeout")
+        self.reactor.call_later(patience, lambda: cell.give_up(stop))
 
     def _on_reply(self, routing: list[Any], take: Taker) -> None:
         port = routing[1]
@@ -273,16 +275,6 @@ class Runtime:
         birth = cell.birth
         rank = Point(birth.rank, Extent(birth.labels, birth.sizes))
         cls = cell.cls
-        where = repr(dict(rank)) if birth.labels else "{}"
-        place = (
-            "{"
-            + ", ".join(
-                f"'{k}': {rank[k]}/{n}" for k, n in zip(birth.labels, birth.sizes, strict=True)
-            )
-            + "}"
-            if where
-            else ""
-        )
         return Instance(
             self,
             cell.uid,
@@ -291,7 +283,13 @@ class Runtime:
             rank=rank,
             proc_mesh=mesh,
             creator=creator,
-            path=f"{birth.path}.<{cls.__module__}.{cls.__qualname__} {birth.name}{place}>",
+            path=actor_title(
+                birth.path,
+                f"{cls.__module__}.{cls.__qualname__}",
+                birth.name,
+                birth.rank,
+                (birth.labels, birth.sizes),
+            ),
         )
 
     def constructing(self, cell: ActorCell) -> None:
@@ -330,7 +328,7 @@ class Runtime:
         )
 
     def failure_of_actor(
-        self, cell: ActorCell, reason: str, cause: MeshFailure | None
+        self, cell: ActorCell, reason: str, origin: MeshFailure | None
     ) -> MeshFailure:
         """Describe the death of an actor of this process."""
         return MeshFailure(
@@ -340,14 +338,24 @@ class Runtime:
             actor_class=cell.cls.__name__ if cell.cls is not object else "",
             host=self.host,
             pid=os.getpid(),
-            cause=cause.report() if cause is not None else "",
+            title=cell.identity.path if cell.identity is not None else "",
+            origin=origin,
         )
 
-    def actor_died(self, cell: ActorCell, failure: MeshFailure) -> None:
-        """An actor has failed: its owner is told, what it owns is stopped."""
+    def actor_died(
+        self, cell: ActorCell, failure: MeshFailure, cause: str, *, in_cleanup: bool = False
+    ) -> None:
+        """An actor has failed: its owner is told, what it owns is stopped.
+
+        Args:
+            cell: The actor.
+            failure: Its death.
+            cause: Id of what began it; empty where it begins here.
+            in_cleanup: It failed while it was being stopped.
+        """
         self.gone[cell.uid] = failure
         self.cells.pop(cell.uid, None)
-        self.faults.actor_died(cell, failure)
+        self.faults.actor_died(cell, failure, cause, in_cleanup=in_cleanup)
 
     def actor_stopped(self, cell: ActorCell, reason: str) -> None:
         """An actor has ended in good order."""

@@ -139,6 +139,10 @@ class Routes:
         """Address of the agent of a process, empty where it is not known."""
         return self._addresses.get(proc, "")
 
+    def known_at(self, address: str) -> list[str]:
+        """Processes of that agent's host that this one has talked to."""
+        return [proc for proc, at in list(self._addresses.items()) if at == address]
+
     def adopt(self, fd: int, peer: str) -> None:
         """A peer has dialled this process; the agent handed the connection over."""
         link = Link(

@@ -49,7 +49,7 @@ SPAWN_ACTOR = 3
 STOP_ACTOR = 4
 """[to, actor, from, from actor, sequence, reason, reply port]"""
 SUPERVISE = 5
-"""[to, owner actor, mesh, failure]"""
+"""[to, owner actor, mesh, rank, failure, cause, failed in its clean-up?]"""
 BULK_DONE = 6
 """[to, bytes]: so many bytes of shared memory were taken over"""
 PROBE = 7
