@@ -308,6 +308,15 @@ class SupervisionError(RuntimeError):
             shorten(text + failure.report()), failure=failure, endpoint=endpoint
         )
 
+    @staticmethod
+    def for_stopped(endpoint: str, mesh_name: str, reason: str) -> SupervisionError:
+        """The error of a call to a mesh that was stopped."""
+        return SupervisionError(
+            f"Endpoint call {endpoint}() failed, Supervision event: actor mesh {mesh_name} has "
+            f"status: stopped ({reason}). Spawn it again.",
+            endpoint=endpoint,
+        )
+
     def __reduce__(self) -> Any:
         return (_supervision_error, (str(self), self.failure, self.endpoint))
 

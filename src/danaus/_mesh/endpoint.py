@@ -249,11 +249,7 @@ class Endpoint:
     def _check_stopped(self, me: Runtime, call: OutgoingCall) -> None:
         reason = me.faults.stopped.get(call.actor)
         if reason is not None:
-            raise SupervisionError(
-                f"Endpoint call {call.endpoint}() failed, Supervision event: actor mesh "
-                f"{call.mesh_name} has status: stopped ({reason}). Spawn it again.",
-                endpoint=call.endpoint,
-            )
+            raise SupervisionError.for_stopped(call.endpoint, call.mesh_name, reason)
 
 
 def send(

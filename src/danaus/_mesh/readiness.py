@@ -55,7 +55,13 @@ def _ask(
     collector = ManyReplies(me.reactor, [(proc, rank) for proc, _, rank in targets], call, assemble)
     failure = me.faults.check(call.actor, base_ranks)
     if failure is not None:
-        collector.future.set_error(SupervisionError.for_call(call.endpoint, failure))
+        error = SupervisionError.for_call(call.endpoint, failure, known=True)
+        collector.future.set_error(error)
+        return collector.future
+    stopped = me.faults.stopped.get(call.actor)
+    if stopped is not None:
+        error = SupervisionError.for_stopped(call.endpoint, call.mesh_name, stopped)
+        collector.future.set_error(error)
         return collector.future
     call.port = me.new_port(collector)
     question = OutgoingCall(actor, call.mesh_name, call.class_name, READY)

@@ -76,6 +76,24 @@ class AsyncDriver:
             except RuntimeError:
                 return  # the loop has ended
 
+    def kick_first(self) -> None:
+        """Something was queued that comes before any call, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._look_first)
+        except RuntimeError:
+            return  # the loop has ended
+
+    def _look_first(self) -> None:
+        """While a call awaits: supervise beside it; end it if the actor is to end."""
+        control = self._cell.control
+        for item in list(control):
+            if isinstance(item, Supervise):
+                control.remove(item)
+                self._supervise(item)
+            elif isinstance(item, Stop) and self._cell.running is not None and self._main_task:
+                self._main_task.cancel()
+        self._wake()
+
     def _wake(self) -> None:
         sleeping = self._sleeping
         if sleeping is not None and not sleeping.done():
@@ -159,8 +177,9 @@ class AsyncDriver:
         except Exception as error:  # noqa: BLE001  # border: user code
             cell.raised(call, error)
         except BaseException as error:  # noqa: BLE001  # border: user code
-            if cell.failure is not None:
-                self._interrupted(call, cell.failure)
+            failure = cell.failure or self._stop_failure()
+            if failure is not None:
+                self._interrupted(call, failure)
             else:
                 cell.broke(call, error)
         else:
@@ -169,6 +188,13 @@ class AsyncDriver:
         finally:
             cell.running = None
             cell.handled += 1
+
+    def _stop_failure(self) -> MeshFailure | None:
+        """What a call is told that is interrupted because the actor must end at once."""
+        for item in self._cell.control:
+            if isinstance(item, Stop):
+                return self._cell.runtime.stopped_failure(self._cell, item.reason)
+        return None
 
     def _interrupted(self, call: Call, failure: MeshFailure) -> None:
         """The actor has died while it awaited in this call."""

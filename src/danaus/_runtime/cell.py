@@ -147,7 +147,7 @@ class ActorCell:
             self._idle = False
             self._waiter.wake()
         elif self.driver is not None:
-            self.driver.kick()
+            self.driver.kick_first()
 
     def abort(self, reason: str) -> None:
         """Let it die once it has handled the message that it handles now."""

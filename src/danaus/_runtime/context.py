@@ -147,7 +147,10 @@ class Context:
         """Position in the mesh that the message was sent to."""
         if self._point is None:
             call = self.call
-            if call is None or not call.extent:
+            if call is None:
+                # A constructor, a clean-up: what it was spawned in is what it is sent to.
+                self._point = self.actor_instance.rank
+            elif not call.extent:
                 self._point = Point(0, _SINGLE)
             else:
                 self._point = Point(call.rank, extent_from(call.extent))
