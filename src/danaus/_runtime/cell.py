@@ -184,7 +184,6 @@ class ActorCell:
                     self._finish_stop(first)
                     return
                 first = self.take()
-            self.runtime.setup.wait()
             if not self._set_up() or not self._load(first):
                 return
             if self._is_async():
@@ -206,7 +205,7 @@ class ActorCell:
 
     def _set_up(self) -> bool:
         """False: the bootstrap of this process has failed, and so has the actor."""
-        failure = self.runtime.setup.failure
+        failure = self.runtime.setup.wait()
         if failure is not None:
             self.die("the bootstrap of its process failed", failure)
         return failure is None

@@ -43,9 +43,10 @@ class Setup:
         for call in waiting:
             self._reply(call)
 
-    def wait(self) -> None:
-        """Return when the bootstrap function has ended."""
+    def wait(self) -> BaseException | None:
+        """Return when the bootstrap function has ended: None, or why it failed."""
         self._ended.wait()
+        return self._failure
 
     def answer(self, call: Call) -> None:
         """Tell who asks, once it has ended, the pid of this process or why it failed."""
