@@ -124,7 +124,6 @@ class AsyncDriver:
 
     async def _end_dead(self) -> None:
         """The cell has died: end its tasks and what it owns, then clean up."""
-        cell = self._cell
         await self._cancel_tasks()
         await self._stop_owned("its owner has failed")
         await self.cleanup(self._cleanup_error, _nothing)

@@ -29,7 +29,7 @@ def test_an_exit_code_is_given(code: int):
     assert describe_exit(code << 8) == {
         "exit": f"exit code {code}",
         "code": code,
-        "text": f"ended with exit code {code}",
+        "text": f"it ended with exit code {code}",
     }
 
 
