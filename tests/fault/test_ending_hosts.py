@@ -9,16 +9,26 @@ from pathlib import Path
 
 import pytest
 
+import danaus.actor
 from danaus._job.holding import start_hosts
 from danaus._mesh.host_mesh import HostMesh
 from danaus._proc.running import RunningHost, end_group, end_hosts
 from danaus._proc.system import children_of, is_running, start_time
 from danaus._shape import NDSlice, Shape
+from danaus.actor import MeshFailure, shutdown_context, this_host
 from danaus.testing import wait_until
 from tests.integration.job_actors import Process
 from tests.integration.job_client import Client
 
 pytestmark = pytest.mark.needs_linux
+
+
+@pytest.fixture
+def failures(monkeypatch: pytest.MonkeyPatch) -> list[MeshFailure]:
+    """Failures that nobody handles, which then do not end the test run."""
+    seen: list[MeshFailure] = []
+    monkeypatch.setattr(danaus.actor, "unhandled_fault_hook", seen.append)
+    return seen
 
 
 def spawn_on(host: RunningHost) -> Process:
@@ -80,20 +90,6 @@ def test_a_process_that_has_a_hosts_number_by_now_is_left_alone(tmp_path: Path):
     assert not folder.exists()  # which is as far as the test gets if it is not left alone
 
 
-def test_files_that_are_no_hosts_are_never_removed(tmp_path: Path):
-    inside, beside = tmp_path / "danaus-1", tmp_path / "precious"
-    for folder in (inside, beside):
-        folder.mkdir()
-        (folder / "data").touch()
-        (folder / "s").touch()
-
-    for folder in (inside, beside):
-        end_hosts([RunningHost("gone", str(folder / "s"), 2**22 - 1, 1)], 0)
-
-    assert [path.name for path in inside.iterdir()] == ["data"]
-    assert sorted(path.name for path in beside.iterdir()) == ["data", "s"]
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_private_job_is_gone_with_its_client_whatever_ended_that(number: signal.Signals):
     """L1: within 5 s, and what the actors started too."""
@@ -106,6 +102,45 @@ def test_a_private_job_is_gone_with_its_client_whatever_ended_that(number: signa
         client.process.send_signal(number)
         client.process.wait(10)
         wait_until(lambda: not running(below), timeout=5, what="the end of the hosts")
+
+
+@pytest.mark.parametrize("how", ["kill the job", "stop the proc", "SIGKILL of the proc"])
+def test_the_job_of_an_actor_ends_with_it_and_leaves_no_folder(
+    how: str, failures: list[MeshFailure]
+):
+    """The leak check looks for the folders."""
+    held = start_hosts(["outer"], {})
+    shape = Shape(["hosts"], NDSlice.new_row_major([1]))
+    procs = HostMesh([("outer", held.hosts[0].address)], shape).spawn_procs()
+    actor = procs.spawn("process", Process)
+    ((pid, _),) = actor.pids.call().get(20).values()
+    inner = [(p, start_time(p)) for p in actor.start_job.call_one(2).get(20)]
+    if how == "stop the proc":
+        procs.stop().get(20)
+    elif how == "SIGKILL of the proc":
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: failures, timeout=5, what="the failure")
+    if how != "kill the job":
+        wait_until(lambda: not running(inner), timeout=5, what="the end of the inner hosts")
+
+    held.end()
+
+    assert running(inner) == []
+
+
+def test_the_folder_of_this_host_goes_with_the_context_though_its_agent_was_killed(
+    failures: list[MeshFailure],
+):
+    host = this_host()
+    ((_, address),) = host._hosts
+    actor = host.spawn_procs().spawn("process", Process)
+    ((_, agent),) = actor.pids.call().get(20).values()
+    os.kill(agent, signal.SIGKILL)
+    wait_until(lambda: failures, timeout=5, what="the failure")
+
+    shutdown_context().get(20)
+
+    assert not Path(address).parent.exists()
 
 
 def test_a_group_whose_leader_ends_at_once_is_ended_as_a_whole(tmp_path: Path):

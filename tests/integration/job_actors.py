@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from danaus.actor import Actor, endpoint
+from danaus.job import ProcessJob
 
 
 class Process(Actor):
@@ -21,6 +22,13 @@ class Process(Actor):
     @endpoint
     def variable(self, name: str) -> str | None:
         return os.environ.get(name)
+
+    @endpoint
+    def start_job(self, hosts: int) -> list[int]:
+        """Start a job of this actor's own, with a process on each host; returns their pids."""
+        self.job = ProcessJob({"hosts": hosts})
+        inner = self.job.state(cached_path=None).hosts.spawn_procs().spawn("inner", Process)
+        return [pid for pair in inner.pids.call().get(20).values() for pid in pair]
 
     @endpoint
     def start_sleeper(self) -> int:

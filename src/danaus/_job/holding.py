@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 from danaus import _config
@@ -107,10 +108,16 @@ def _start(
         leases.append(Lease(address, owner))
 
     try:
-        process = start_host(name, owner, environment, at_socket=hold)
+        process = start_host(name, owner, environment, at_socket=hold, within=_host_directory())
     except OSError as error:
         raise RuntimeError(f"host {name!r} could not be started: {error}") from error
     started.append(_running(name, process))
+
+
+def _host_directory() -> str:
+    """Directory of the host that this process is a proc of; empty in a user's script."""
+    me = runtime()
+    return os.path.dirname(me.address) if me.spec else ""
 
 
 def _running(name: str, process: HostProcess) -> RunningHost:

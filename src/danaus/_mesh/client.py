@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from danaus import _config
 from danaus._mesh.logs import ClientLogs
 from danaus._mesh.proc_mesh import own_mesh
+from danaus._proc.place import remove_directory
 from danaus._runtime import python_logs
 from danaus._runtime.call import Stop
 from danaus._runtime.collect import PortQueue
@@ -181,6 +182,8 @@ def _end_local_host(made: Runtime, patience: float) -> None:
         local.process.wait(patience)
     except Exception:  # noqa: BLE001  # it ends by itself when the link does
         made.routes.flush(0.2)
+    else:
+        remove_directory(os.path.dirname(local.address))  # an agent that was killed could not
 
 
 def _stop_actors(made: Runtime) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from danaus._proc.host import PRIVATE
+from danaus._proc.place import remove_directory
 from danaus._proc.system import peer_credentials
 from danaus._wire import kinds
 from danaus._wire.frame import encode_small
@@ -180,12 +180,8 @@ class Doorway:
             self.dismiss(visitor)
         for name in list(self._held):
             self.refuse(name, None)
-        directory = os.path.dirname(self._address)
         try:
             os.unlink(self._address)
-            if os.path.basename(directory).startswith(PRIVATE):
-                for name in os.listdir(directory):
-                    os.unlink(os.path.join(directory, name))
-                os.rmdir(directory)
         except OSError:
-            return  # somebody was quicker
+            pass  # somebody was quicker
+        remove_directory(os.path.dirname(self._address))

@@ -13,20 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from danaus._proc.launch import import_path
+from danaus._proc.place import ERRORS, SOCKET, make_directory, remove_directory
 
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["PRIVATE", "HostProcess", "become_host", "start_host"]
-
-PRIVATE = "danaus-"
-"""Beginning of the name of a directory that holds nothing but one host's socket and papers."""
+__all__ = ["HostProcess", "become_host", "start_host"]
 
 _BACKLOG = 4096
 """Connections that the kernel holds until they are accepted."""
-
-_PATH_LIMIT = 100
-"""Longest path of a Unix socket that every platform takes, in bytes."""
 
 _START = (
     "import os, sys; sys.path.extend(os.environ.get('_DANAUS_PATH', '').split(os.pathsep)); "
@@ -57,26 +52,6 @@ class HostProcess:
             return ""
 
 
-def _run_directory() -> str:
-    """A new private directory with a short path."""
-    bases = [os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp", "/var/tmp"]  # noqa: S108  # 0700 below
-    errors: list[str] = []
-    for base in bases:
-        if not base or len(base) > _PATH_LIMIT - 30 or not os.path.isdir(base):
-            continue
-        path = os.path.join(base, f"{PRIVATE}{os.urandom(6).hex()}")
-        try:
-            os.mkdir(path, 0o700)
-        except OSError as error:
-            errors.append(str(error))
-            continue
-        return path
-    raise OSError(
-        "no directory for the host's socket could be made; set XDG_RUNTIME_DIR to a writable "
-        f"directory with a short path ({'; '.join(errors)})"
-    )
-
-
 def start_host(
     name: str,
     owner: str,
@@ -84,6 +59,7 @@ def start_host(
     python: str | None = None,
     *,
     at_socket: Callable[[str], object] | None = None,
+    within: str = "",
 ) -> HostProcess:
     """Start an agent on this machine.
 
@@ -92,6 +68,7 @@ def start_host(
         owner: Id of the client whose end is its end; empty if it is to stay.
         env: Variables to add to its environment, and so to that of its procs.
         python: Its interpreter; this one by default.
+        within: Directory of the host that this one goes with, if it does.
         at_socket: Called with the address when the socket listens and the process does not exist
             yet. An owner that connects now is missed by the agent however early it dies.
 
@@ -100,9 +77,11 @@ def start_host(
     """
     import subprocess  # only where a host is started
 
-    directory = _run_directory()
-    address = os.path.join(directory, "s")
-    errors = os.path.join(directory, "agent.err")
+    from danaus._proc.zygote import PROC_MARK
+
+    directory = make_directory(within)
+    address = os.path.join(directory, SOCKET)
+    errors = os.path.join(directory, ERRORS)
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(address)
@@ -110,6 +89,8 @@ def start_host(
         if at_socket is not None:
             at_socket(address)
         environment = {**os.environ, **(env or {}), "_DANAUS_PATH": import_path()}
+        # A host that a proc starts ends with its owner by itself, and is not to be killed for it.
+        environment.pop(PROC_MARK, None)
         with open(errors, "wb") as error_file:
             process = subprocess.Popen(  # our own interpreter
                 [
@@ -130,10 +111,7 @@ def start_host(
                 cwd="/",
             )
     except BaseException:
-        for path in (address, errors):
-            if os.path.exists(path):
-                os.unlink(path)
-        os.rmdir(directory)
+        remove_directory(directory)
         raise
     finally:
         listener.close()

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from danaus._proc.lease import HostSilent, Lease
+from danaus._proc.place import ERRORS, remove_directory
 from danaus._proc.system import children_of, is_running, open_pidfd, start_time
 
 __all__ = ["PATIENCE", "RunningHost", "end_group", "end_hosts"]
@@ -32,9 +33,6 @@ _AFTER_SIGKILL = 2.0
 
 _POLL = 0.02
 """Seconds between two looks where the kernel cannot tell of a process's end."""
-
-_FILES = ("s", "agent.err")
-"""What a host has in its directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class RunningHost:
     def last_words(self) -> str:
         """What the agent wrote to its standard error; empty when it has ended in good order."""
         try:
-            path = os.path.join(os.path.dirname(self.address), "agent.err")
+            path = os.path.join(os.path.dirname(self.address), ERRORS)
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read()[-2000:].strip()
         except OSError:
@@ -87,7 +85,7 @@ def end_hosts(hosts: Sequence[RunningHost], patience: float = PATIENCE) -> None:
         _kill(host)
     for host in hosts:
         _reap(host)
-        _remove_directory(host.address)
+        remove_directory(os.path.dirname(host.address))
 
 
 def end_group(pid: int, started: int) -> None:
@@ -198,21 +196,3 @@ def _reap(host: RunningHost) -> None:
         os.waitpid(host.pid, os.WNOHANG)
     except ChildProcessError:
         return  # another process's child
-
-
-def _remove_directory(address: str) -> None:
-    """Remove what a host that was killed left of its directory, and nothing else."""
-    directory = os.path.dirname(address)
-    if not os.path.basename(directory).startswith("danaus-"):
-        return
-    for name in _FILES:
-        try:
-            os.unlink(os.path.join(directory, name))
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return
-    try:
-        os.rmdir(directory)
-    except OSError:
-        return  # it is gone, or something of somebody else lies in it
