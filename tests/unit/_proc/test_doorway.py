@@ -258,7 +258,7 @@ def test_a_lack_of_descriptors_is_waited_out_without_spinning(
 
 
 def test_closing_removes_the_socket_and_its_directory(tmp_path: Path):
-    folder = tmp_path / "run"
+    folder = tmp_path / "danaus-run"
     folder.mkdir()
     made = Agent(folder)
     (folder / "agent.err").touch()
