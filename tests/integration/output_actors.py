@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from danaus.actor import Actor, current_rank, endpoint, this_host
+from danaus.actor import Actor, HostMesh, current_rank, endpoint, this_host
 
 
 class Speaker(Actor):
@@ -68,7 +68,7 @@ class Nested(Actor):
     """Has procs of its own, which it lets speak."""
 
     @endpoint
-    def say_below(self, text: str) -> None:
-        procs = this_host().spawn_procs(per_host={"below": 2}, name="below")
+    def say_below(self, text: str, hosts: HostMesh | None = None) -> None:
+        procs = (hosts or this_host()).spawn_procs(per_host={"below": 2}, name="below")
         procs.spawn("speakers", Speaker).say.call(text).get(20)
         procs.stop().get(20)

@@ -11,6 +11,7 @@ import pytest
 from danaus._runtime.process import runtime
 from danaus.actor import MeshFailure, SupervisionError, this_host
 from danaus.config import configured
+from danaus.job import ProcessJob
 from danaus.testing import snapshot
 from tests.integration.output_actors import Nested, Speaker
 from tests.integration.output_watch import run_program, speakers, watched_stdout, written
@@ -61,6 +62,21 @@ def test_procs_that_a_proc_has_spawned_print_at_the_root_client(capsys: Capture,
     procs.stop().get(20)
 
     assert capsys.readouterr().out == "[2 procs of below] [0-1] from below\n"
+
+
+def test_procs_that_a_proc_has_spawned_on_another_host_print_at_the_root_client(
+    capsys: Capture, long_window: None
+):
+    job = ProcessJob({"here": 1, "there": 1})
+    hosts = job.state(cached_path=None)
+    procs = hosts.here.spawn_procs(name="above")
+
+    nested = procs.spawn("nested", Nested)
+    nested.slice(hosts=0).say_below.call_one("from afar", hosts.there).get(20)
+    procs.stop().get(20)
+    job.kill()
+
+    assert capsys.readouterr().out == "[2 procs of below] [0-1] from afar\n"
 
 
 def test_proc_of_another_interpreter_environment_prints_line_by_line():

@@ -36,6 +36,9 @@ _PATIENCE = 1.0
 """Seconds that others wait for output to be printed: a pager may hold it up for as long as it is
 open."""
 
+_LAST_PATIENCE = 5.0
+"""The same at the end of the script, where its streams are not its process's own."""
+
 
 class _Shown:
     """A mesh whose output is shown."""
@@ -184,8 +187,15 @@ class ClientLogs:
             self._printer.when_printed(call)
 
     def close(self) -> bool:
-        """Print all that has come, and end the printer. Tells whether it was printed."""
-        return self._printer is None or self._printer.close()
+        """Print all that has come, and end the printer. Tells whether it was printed.
+
+        Like any program's own prints, this takes as long as the reader of a pipe takes. Only where
+        the streams were replaced is the wait bounded: what stands behind them may need this thread.
+        """
+        if self._printer is None:
+            return True
+        own = sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__
+        return self._printer.close(None if own else _LAST_PATIENCE)
 
     # notebooks
 

@@ -81,10 +81,11 @@ class Outlet:
         link = self._way_to_root(record)
         if link is None:
             return
-        if link.queued > _MAX_QUEUED:
-            self._left_out[link.peer] = self._left_out.get(link.peer, 0) + len(pieces)
+        missed = self._left_out.get(link.peer, 0)
+        if link.queued > (_MAX_QUEUED // 2 if missed else _MAX_QUEUED):
+            self._left_out[link.peer] = missed + len(pieces)
             return
-        if link.peer in self._left_out:
+        if missed:
             self._apologise(link, record.root)
         record.shown = True
         self._send(link, kinds.LOG, [record.root, record.source(self._agent.name), stream, pieces])
@@ -131,7 +132,7 @@ class Outlet:
         count = self._left_out.pop(link.peer)
         lines = "1 line was" if count == 1 else f"{count} lines were"
         text = f"{lines} left out, as output came faster than it was taken; the log files hold all."
-        source = ["", "", self._agent.name, os.getpid(), None, 1]
+        source = ["", "agent", self._agent.name, os.getpid(), None, 1]
         self._send(link, kinds.LOG, [root, source, _STDERR, [text.encode()]])
 
     @staticmethod

@@ -150,12 +150,15 @@ def test_client_that_does_not_read_misses_lines_and_is_told_how_many(agent: Fake
     agent.outlet.show(record, 2, [b"c"])
     assert client.sent == []
 
-    client.queued = 0
+    client.queued = 9 * MIB  # it has begun to read, but would miss more very soon
+    agent.outlet.show(record, 1, [b"d"])
+    assert client.sent == []
+    client.queued = 7 * MIB
     agent.outlet.show(record, 1, LINE)
 
     notice, line = client.sent
-    assert notice[1][3][0].startswith(b"3 lines were left out, as output came faster than")
-    assert notice[1][1][:3] == ["", "", "node"]
+    assert notice[1][3][0].startswith(b"4 lines were left out, as output came faster than")
+    assert notice[1][1][:3] == ["", "agent", "node"]
     assert line[1][3] == LINE
 
 
