@@ -95,6 +95,9 @@ def _call_hook(failure: MeshFailure) -> None:
     # By contract the hook is an attribute of the public module, and users replace it there. It is
     # looked up, not imported: a layer does not know those above it.
     facade = sys.modules["danaus.actor"]
+    found = existing_runtime()
+    if found is not None:
+        found.output.flush()  # the last words of what died stand before the report of it
     try:
         facade.unhandled_fault_hook(failure)
     except SystemExit as end:
