@@ -94,12 +94,12 @@ def _on_unhandled(failure: MeshFailure) -> None:
 def _call_hook(failure: MeshFailure) -> None:
     # By contract the hook is an attribute of the public module, and users replace it there. It is
     # looked up, not imported: a layer does not know those above it.
-    facade = sys.modules["danaus.actor"]
+    hook = sys.modules["danaus.actor"].unhandled_fault_hook
     found = existing_runtime()
     if found is not None:
         found.output.flush()  # the last words of what died stand before the report of it
     try:
-        facade.unhandled_fault_hook(failure)
+        hook(failure)
     except SystemExit as end:
         _end_main_thread(end.code if isinstance(end.code, int) else 1)
     except BaseException as error:  # noqa: BLE001  # border: user code
