@@ -20,6 +20,8 @@ from danaus._runtime.process import context, existing_runtime, on_boot, runtime,
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from danaus._runtime.router import Runtime
     from danaus._shape import Point
     from danaus.errors import MeshFailure
@@ -85,16 +87,16 @@ def unhandled_fault_hook(failure: MeshFailure) -> None:
 
 
 def _on_unhandled(failure: MeshFailure) -> None:
-    # On a thread of its own: the hook is the user's, and may do anything.
-    threading.Thread(
-        target=_call_hook, args=(failure,), name="danaus-fault-hook", daemon=True
-    ).start()
-
-
-def _call_hook(failure: MeshFailure) -> None:
     # By contract the hook is an attribute of the public module, and users replace it there. It is
     # looked up, not imported: a layer does not know those above it.
     hook = sys.modules["danaus.actor"].unhandled_fault_hook
+    # On a thread of its own: the hook is the user's, and may do anything.
+    threading.Thread(
+        target=_call_hook, args=(hook, failure), name="danaus-fault-hook", daemon=True
+    ).start()
+
+
+def _call_hook(hook: Callable[[MeshFailure], None], failure: MeshFailure) -> None:
     found = existing_runtime()
     if found is not None:
         found.output.flush()  # the last words of what died stand before the report of it
