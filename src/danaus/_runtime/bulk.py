@@ -46,7 +46,10 @@ class BulkBudget:
         with self._room:
             known = self._out.get(proc, 0)
             nbytes = min(nbytes, known)
-            self._out[proc] = known - nbytes
+            if nbytes == known:
+                self._out.pop(proc, None)
+            else:
+                self._out[proc] = known - nbytes
             self._total -= nbytes
             self._room.notify_all()
 

@@ -31,14 +31,14 @@ _TAKEN: Parts = ()
 class Taker:
     """The parts of a received message; what lies in shared memory is mapped when it is needed."""
 
-    __slots__ = ("_fd", "_frame", "_parts", "nbytes_taken")
+    __slots__ = ("_fd", "_frame", "_parts", "nbytes")
 
     def __init__(self, frame: Frame | None, fd: int, parts: Parts | None) -> None:
         self._frame = frame
         self._fd = fd
         self._parts = parts
-        self.nbytes_taken = 0
-        """Bytes of shared memory that were mapped."""
+        self.nbytes = 0 if frame is None else _shared_bytes(frame)
+        """Bytes of shared memory that its sender holds to be under way."""
 
     def __call__(self) -> Parts:
         parts = self._parts
@@ -49,9 +49,6 @@ class Taker:
             fd, self._fd = self._fd, -1
             parts = take_parts(frame, fd)
             self._frame = None
-            _, self.nbytes_taken = shared_layout(
-                [n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED]
-            )
         # Taken once: what holds the message on must not hold its memory too.
         self._parts = _TAKEN
         return parts
@@ -59,6 +56,10 @@ class Taker:
     def __del__(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+
+
+def _shared_bytes(frame: Frame) -> int:
+    return shared_layout([n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED])[1]
 
 
 class Call:

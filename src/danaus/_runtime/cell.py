@@ -416,8 +416,10 @@ class ActorCell:
                 item = self.queue.popleft()
             except IndexError:
                 return
-            if isinstance(item, Call) and item.method:
-                self.runtime.reply(item, FAILED, parts)
+            if isinstance(item, Call):
+                self.runtime.consumed(item)
+                if item.method:
+                    self.runtime.reply(item, FAILED, parts)
             elif isinstance(item, Stop):
                 self.runtime.stopped(item)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.outcome import FAILED, RAISED, VALUE, open_error
+from danaus._runtime.outcome import FAILED, VALUE, open_error
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire.codec import Parts, loads
 from danaus.errors import MeshFailure, SupervisionError
@@ -83,7 +83,16 @@ class OneReply:
 class ManyReplies:
     """The port of a call to a mesh: done when all have answered, or one has died."""
 
-    __slots__ = ("_assemble", "_failed", "_missing", "_replies", "call", "future", "targets")
+    __slots__ = (
+        "_assemble",
+        "_failed",
+        "_lock",
+        "_missing",
+        "_replies",
+        "call",
+        "future",
+        "targets",
+    )
 
     def __init__(
         self,
@@ -97,6 +106,7 @@ class ManyReplies:
         self.future: Future[Any] = new_future(reactor, call)
         self._replies: list[tuple[int, Take] | None] = [None] * len(targets)
         self._missing = len(targets)
+        self._lock = threading.Lock()  # actors of this process reply on their own threads
         self._assemble = assemble
         self._failed = False
         if not targets:
@@ -104,15 +114,19 @@ class ManyReplies:
 
     def on_reply(self, rank: int, status: int, take: Take) -> bool:
         """One answer."""
-        if self._replies[rank] is None and not self._failed:
-            self._replies[rank] = (status, take)
-            self._missing -= 1
-            if status == FAILED:
-                self._failed = True
-                self.future.set_thunk(_open(status, take, self.call))
-            elif not self._missing:
-                self.future.set_thunk(self._observe)
-        return self._missing == 0 or self._failed
+        with self._lock:
+            if self._failed or not self._missing:
+                return True
+            if self._replies[rank] is None:
+                self._replies[rank] = (status, take)
+                self._missing -= 1
+            failed = self._failed = status == FAILED
+            complete = not self._missing
+        if failed:
+            self.future.set_thunk(_open(status, take, self.call))
+        elif complete:
+            self.future.set_thunk(self._observe)
+        return failed or complete
 
     def _observe(self) -> Any:
         values: list[Any] = []
@@ -124,14 +138,14 @@ class ManyReplies:
                 values.append(loads(take()))
             else:
                 raise open_error(status, take(), self.call.endpoint)
-        self._replies = []
         return self._assemble(values)
 
     def on_failure(self, rank: int, failure: MeshFailure) -> bool:
         """One will not answer; the call fails, unless that one had answered already."""
-        if self._replies and self._replies[rank] is not None:
-            return False
-        self._failed = True
+        with self._lock:
+            if self._replies[rank] is not None:
+                return not self._missing
+            self._failed = True
         self.future.set_error(SupervisionError.for_call(self.call.endpoint, failure))
         return True
 
@@ -139,7 +153,7 @@ class ManyReplies:
 class StreamReplies:
     """The port of a stream: a future a reply, in order of arrival."""
 
-    __slots__ = ("_arrived", "_futures", "_seen", "call", "targets")
+    __slots__ = ("_arrived", "_futures", "_lock", "_seen", "call", "targets")
 
     def __init__(
         self, reactor: Reactor | None, targets: Sequence[Target], call: OutgoingCall
@@ -149,6 +163,7 @@ class StreamReplies:
         self._futures = [new_future(reactor, call) for _ in targets]
         self._arrived = 0
         self._seen: set[int] = set()
+        self._lock = threading.Lock()
 
     @property
     def futures(self) -> list[Future[Any]]:
@@ -156,11 +171,12 @@ class StreamReplies:
         return self._futures
 
     def _next(self, rank: int) -> Future[Any] | None:
-        if rank in self._seen:
-            return None
-        self._seen.add(rank)
-        self._arrived += 1
-        return self._futures[self._arrived - 1]
+        with self._lock:
+            if rank in self._seen:
+                return None
+            self._seen.add(rank)
+            self._arrived += 1
+            return self._futures[self._arrived - 1]
 
     def on_reply(self, rank: int, status: int, take: Take) -> bool:
         """One answer."""
@@ -188,6 +204,7 @@ class PortQueue:
         "_reactor",
         "_waiting",
         "call",
+        "on_close",
         "targets",
     )
 
@@ -200,6 +217,8 @@ class PortQueue:
         self._items: deque[tuple[int, Callable[[], Any]]] = deque()
         self._waiting: deque[tuple[Future[Any], bool]] = deque()
         self._closed = ""
+        self.on_close: Callable[[], None] | None = None
+        """Called when no more messages are taken."""
 
     def on_reply(self, rank: int, status: int, take: Take) -> bool:
         """One message."""
@@ -214,7 +233,9 @@ class PortQueue:
                 self._closed = "it was for one message, which has come"
         if waiting is not None:
             _settle(waiting[0], rank, thunk, ranked=waiting[1])
-        return self._once and status in (VALUE, RAISED)
+        if self._once:
+            self.close(self._closed)
+        return self._once
 
     def on_failure(self, rank: int, failure: MeshFailure) -> bool:
         """A channel does not end with one of its writers."""
@@ -244,6 +265,8 @@ class PortQueue:
             self._waiting.clear()
         for future, _ in waiting:
             future.set_error(EOFError(f"Port closed: {why}"))
+        if self.on_close is not None:
+            self.on_close()
 
 
 def _settle(future: Future[Any], rank: int, thunk: Callable[[], Any], *, ranked: bool) -> None:

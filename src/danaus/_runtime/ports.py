@@ -182,4 +182,5 @@ def _open(*, once: bool) -> tuple[Port[Any], PortQueue]:
     me = runtime()
     queue = PortQueue(me.reactor, once=once)
     number = me.new_port(queue)
+    queue.on_close = lambda: me.forget_port(number)
     return Port(me.id, "", number, 0, me, once=once), queue

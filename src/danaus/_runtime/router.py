@@ -111,6 +111,10 @@ class Runtime:
         self.ports[port] = collector
         return port
 
+    def forget_port(self, port: int) -> None:
+        """Nothing is taken at this port any more."""
+        self.ports.pop(port, None)
+
     def forget_proc(self, proc: str) -> None:
         """A process has ended: nothing more is sent to it."""
         self.outbox.forget_proc(proc)
@@ -178,6 +182,7 @@ class Runtime:
 
     def _refuse(self, item: Any, failure: MeshFailure) -> None:
         if isinstance(item, Call):
+            self.consumed(item)
             if item.method:
                 self.reply(item, FAILED, close_failure(failure))
         elif isinstance(item, Stop):
@@ -304,9 +309,11 @@ class Runtime:
         return port
 
     def consumed(self, call: Call) -> None:
-        """The parts of a call were taken: give its sender the room back."""
-        if call.link is not None and call.take.nbytes_taken:
-            routing = _encode((call.source, self.id, call.take.nbytes_taken))
+        """The parts of a call were taken, or will not be: give its sender the room back."""
+        nbytes = call.take.nbytes
+        if nbytes and call.link is not None:
+            call.take.nbytes = 0
+            routing = _encode((call.source, self.id, nbytes))
             call.link.send_small(kinds.BULK_DONE, routing, b"")
 
     def stopped(self, stop: Stop) -> None:
