@@ -88,8 +88,9 @@ def main() -> None:
     try:
         foreman.crew.call_one().get()
     except SupervisionError as error:
-        cause = error.failure.cause if error.failure else ""
-        print("the foreman is gone:", cause.splitlines()[0])
+        failure = error.failure
+        if failure is not None:  # it is, unless somebody stopped the foreman
+            print("the foreman is gone, because of", failure.first.mesh_name, failure.first.ranks)
 
 
 if __name__ == "__main__":

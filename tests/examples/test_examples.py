@@ -75,11 +75,11 @@ PRINTED = {
     ],
     "supervision": [
         r"tasks done by rank: \[4, 4, 4\]",
-        r"the foreman says crew: rank \[1\] ended by SIGKILL",
+        r"the foreman says workers: rank \[1\] ended by SIGKILL",
         r"tasks done by rank: \[5, 1, 5\]",
-        r"the foreman says crew: rank \[2\] ended by SIGKILL",
+        r"the foreman says workers: rank \[2\] ended by SIGKILL",
         r"unhandled: foreman \[0\]",
-        r"the foreman is gone: .*crew \(rank 2\).*",
+        r"the foreman is gone, because of \w+ \[2\]",
     ],
 }
 """For each example, lines of its output: some of them, whole lines, as patterns."""
