@@ -134,7 +134,7 @@ CAPABILITIES: dict[str, Callable[[], str | None]] = {
 }
 """For each marker, a probe that returns what is missing, or None."""
 
-NOT_IN_CI = {"needs_macos", "needs_gpu", "needs_torch"}
+NOT_IN_CI = {"needs_macos", "needs_gpu"}
 """What the machine of CI cannot have. Everything else it must have: there, a skip is a failure."""
 
 
@@ -169,6 +169,27 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 def _reason(longrepr: object) -> object:
     return longrepr[2] if isinstance(longrepr, tuple) else longrepr
+
+
+@pytest.fixture(autouse=True)
+def unhandled_failures(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, leak_check: None
+) -> Generator[None]:
+    """Fail the test for a failure that nobody handled, where the hook would end the whole run.
+
+    A test that expects one sets a hook of its own.
+    """
+    if not set(RUNTIME_FOLDERS).intersection(_folders(request.node)):
+        yield
+        return
+    import danaus.actor
+
+    unhandled: list[danaus.actor.MeshFailure] = []
+    monkeypatch.setattr(danaus.actor, "unhandled_fault_hook", unhandled.append)
+    yield
+    if unhandled:
+        reports = "\n".join(failure.report() for failure in unhandled)
+        pytest.fail(f"failures that nobody handled:\n{reports}", pytrace=False)
 
 
 @pytest.fixture(autouse=True)
