@@ -14,6 +14,7 @@ such a type can be built: ``except OverflowError`` at the caller works.
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 __all__ = [
@@ -55,12 +56,10 @@ class ActorError(Exception):
     Attributes:
         exception: What the endpoint raised, rebuilt here; where it cannot be rebuilt, a
             `RuntimeError` with its type's name and text.
-        message: Which actor and endpoint.
         traceback_text: The remote traceback, with causes and contexts.
     """
 
     exception: BaseException
-    message: str
     traceback_text: str
 
     def __init__(
@@ -73,8 +72,13 @@ class ActorError(Exception):
             exception = RuntimeError(exception)
         Exception.__init__(self, exception, message)
         self.exception = exception
-        self.message = message
+        self._message = message
         self.traceback_text = traceback_text or _format(exception)
+
+    @property
+    def message(self) -> str:
+        """Which actor and endpoint."""
+        return self._message
 
     def __str__(self) -> str:
         head = self.message
@@ -103,11 +107,16 @@ def _format(exception: BaseException) -> str:
     return "".join(lines)
 
 
+_FIELDS = frozenset((types.MemberDescriptorType, types.GetSetDescriptorType))
+"""How classes hold what is not in an instance's dictionary."""
+
+_OURS = frozenset(("exception", "_message", "traceback_text"))
+
 _kinds: dict[type[BaseException], type[ActorError]] = {}
 
 
 def _kind_for(original: type[BaseException]) -> type[ActorError]:
-    """The subclass of `ActorError` that is also an ``original``, or `ActorError`."""
+    """The subclass of `ActorError` that is also an ``original``, or `ActorError` itself."""
     if issubclass(original, ActorError):
         return original  # of a call that the endpoint made: what caught it there catches it here
     if not issubclass(original, Exception):
@@ -122,7 +131,6 @@ def _kind_for(original: type[BaseException]) -> type[ActorError]:
             (ActorError, original),
             {"__module__": "danaus.errors", "__doc__": ActorError.__doc__},
         )
-        kind.__new__(kind)  # some C types refuse to be made without their arguments
     except Exception:  # noqa: BLE001  # any refusal of a foreign type means: use the plain one
         kind = ActorError
     _kinds[original] = kind
@@ -133,7 +141,7 @@ def actor_error(exception: BaseException, message: str, traceback_text: str = ""
     """Make the `ActorError` for ``exception`` that ``except type(exception)`` also catches."""
     kind = _kind_for(type(exception))
     try:
-        error = kind.__new__(kind)
+        error = _blank(kind, exception)
         ActorError.__init__(error, exception, message, traceback_text)
         if kind is not ActorError:
             _copy_fields(exception, error)
@@ -143,14 +151,26 @@ def actor_error(exception: BaseException, message: str, traceback_text: str = ""
     return error
 
 
+def _blank(kind: type[ActorError], exception: BaseException) -> ActorError:
+    """An instance whose constructor has not run: that of a foreign type may do anything."""
+    try:
+        return kind.__new__(kind)
+    except TypeError:
+        return kind.__new__(kind, *exception.args)  # an ExceptionGroup cannot be without them
+
+
 def _copy_fields(source: BaseException, target: ActorError) -> None:
     """Give ``target`` the attributes of the original, so that handlers can read them."""
-    for name, value in vars(source).items():
-        if name not in ("exception", "message", "traceback_text") and not name.startswith("__"):
+    names = {"args": None, **vars(source)}
+    for cls in type(source).__mro__:
+        if cls is not BaseException:  # errno of an OSError, and what stands in slots
+            names.update(dict.fromkeys(n for n, v in vars(cls).items() if type(v) in _FIELDS))
+    for name in names:
+        if name not in _OURS and not name.startswith("__"):
             try:
-                setattr(target, name, value)
-            except AttributeError:
-                continue
+                setattr(target, name, getattr(source, name))
+            except (AttributeError, TypeError):
+                continue  # it cannot be set, or is not
 
 
 class MeshFailure(Exception):
