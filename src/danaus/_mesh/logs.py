@@ -43,14 +43,14 @@ _LAST_PATIENCE = 5.0
 class _Shown:
     """A mesh whose output is shown."""
 
-    __slots__ = ("feed", "pids", "procs")
+    __slots__ = ("feed", "living", "procs")
 
     def __init__(self, feed: OutputFeed, procs: int) -> None:
         self.feed = feed
         self.procs = procs
         """How many procs the mesh has."""
-        self.pids: set[int] = set()
-        """Those that have printed and live."""
+        self.living: set[tuple[str, int]] = set()
+        """Host and pid of those that have printed and live."""
 
 
 class ClientLogs:
@@ -67,7 +67,9 @@ class ClientLogs:
         self._meshes: dict[str, _Shown] = {}
         self._windows: dict[str, float | None] = {}
         """Windows that were set by `logging_option`, by mesh; None: every line by itself."""
+        self._lock = threading.Lock()
         self._requests: list[_Request] = []
+        """Those that wait for answers, and some that do no more; guarded by the lock."""
         self._in_notebook = False
 
     def on_output(self, kind: int, routing: list[Any]) -> None:
@@ -75,7 +77,7 @@ class ClientLogs:
         if kind == kinds.LOG:
             self._on_lines(routing[1], routing[2], routing[3])
         elif kind == kinds.LOG_END:
-            self._on_end(routing[1], routing[2], asked_for=routing[3])
+            self._on_end(routing[1], (routing[2], routing[3]), asked_for=routing[4])
         else:
             self._on_window(routing[1], routing[2])
 
@@ -90,15 +92,15 @@ class ClientLogs:
         if shown is None:
             shown = _Shown(printer.feed(self._merger(mesh, procs)), procs)
             self._meshes[mesh] = shown
-        shown.pids.add(pid)
+        shown.living.add((host, pid))
         printer.submit(shown.feed, Pieces(Source(host, str(pid), rank, name), stream, pieces))
 
-    def _on_end(self, mesh: str, pid: int, *, asked_for: bool) -> None:
+    def _on_end(self, mesh: str, proc: tuple[str, int], *, asked_for: bool) -> None:
         shown = self._meshes.get(mesh)
         if shown is None or self._printer is None:
             return
-        shown.pids.discard(pid)
-        if not shown.pids:
+        shown.living.discard(proc)
+        if not shown.living:
             del self._meshes[mesh]
             self._printer.use(shown.feed, None)
         elif not asked_for:
@@ -168,16 +170,27 @@ class ClientLogs:
         The end of a proc may be known before its last output has come: by another link. A host
         that has ended, too, has sent all once its link has ended.
         """
-        request = _Request(agents, lambda: self._when_printed(call))
-        self._requests = [old for old in self._requests if old.waiting] + [request]
+        if not agents:
+            self._when_printed(call)
+            return
+
+        def complete() -> None:
+            self._runtime.ports.pop(port, None)
+            self._when_printed(call)
+
+        request = _Request(agents, complete)
         port = self._runtime.new_port(request)
+        with self._lock:
+            self._requests = [old for old in self._requests if old.waiting] + [request]
         for index, link in enumerate(agents):
             if not link.send_small(kinds.LOG_FLUSH, _encode([port, index]), b""):
                 request.lost(link.peer)
 
     def on_agent_lost(self, address: str, _why: str) -> None:
         """The link to an agent has ended, and all that came by it was taken."""
-        for request in self._requests:
+        with self._lock:
+            requests = list(self._requests)
+        for request in requests:
             request.lost(address)
 
     def _when_printed(self, call: Callable[[], None]) -> None:
@@ -223,8 +236,6 @@ class _Request:
         self.waiting = {index: link.peer for index, link in enumerate(agents)}
         """Addresses of those that have not answered."""
         self._complete = complete
-        if not agents:
-            complete()
 
     def on_reply(self, rank: int, status: int, take: Any) -> bool:
         """One agent has sent all."""

@@ -105,7 +105,8 @@ class Outlet:
         if link is not None:
             if link.peer in self._left_out:
                 self._apologise(link, record.root)
-            end = [record.root, record.spec["mesh"], record.pid, record.stopping]
+            mesh, host = record.spec["mesh"], self._agent.name
+            end = [record.root, mesh, host, record.pid, record.stopping]
             self._send(link, kinds.LOG_END, end)
 
     def _pass_on(self, link: Link, frame: Frame, client: str) -> None:

@@ -92,7 +92,7 @@ CAST = 30
 GATHERED = 31
 """[[routing, part count], ...]: several replies in one frame"""
 LOG_END = 40
-"""[client, mesh, pid, asked for?]: a proc whose output was sent has ended"""
+"""[client, mesh, host, pid, asked for?]: a proc whose output was sent has ended"""
 LOG_WINDOW = 41
 """[client, mesh, seconds or None]: what follows of the mesh is to be merged in such a window"""
 LOG_LEVEL = 42

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,33 @@ from danaus._mesh.logs import ClientLogs
 from danaus._runtime.router import Runtime
 from danaus._wire import kinds
 
-Capture = pytest.CaptureFixture[str]
+
+class Screen:
+    """A standard stream of the client, with what was written to it."""
+
+    terminal = colour = False
+    columns = 80
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._changed = threading.Condition()
+
+    def write(self, text: str) -> None:
+        with self._changed:
+            self._text += text
+            self._changed.notify_all()
+
+    def take_until(self, mark: str) -> str:
+        """What was written before the mark, once that is there."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: mark in self._text, 5)
+            before, _, self._text = self._text.partition(mark)
+        return before
+
+    def take(self) -> str:
+        with self._changed:
+            text, self._text = self._text, ""
+        return text
 
 
 class FakeAgentLink:
@@ -38,12 +65,13 @@ class FakeRuntime:
     def __init__(self, *hosts: str):
         self.routes = SimpleNamespace(agents={name: FakeAgentLink(name) for name in hosts})
         self.reactor = self
-        self.ports: list[Any] = []
+        self.ports: dict[int, Any] = {}
         self.timers: list[Callable[[], None]] = []
 
     def new_port(self, collector: Any) -> int:
-        self.ports.append(collector)
-        return len(self.ports) - 1
+        port = len(self.ports)
+        self.ports[port] = collector
+        return port
 
     def call_later(self, delay: float, call: Callable[[], None]) -> None:
         self.timers.append(call)
@@ -59,6 +87,13 @@ def runtime() -> FakeRuntime:
 
 
 @pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    screen = Screen()
+    monkeypatch.setattr("danaus._observe.console.StandardStream", lambda name: screen)
+    return screen
+
+
+@pytest.fixture
 def logs(runtime: FakeRuntime) -> Iterator[ClientLogs]:
     logs = ClientLogs(cast("Runtime", runtime))
     yield logs
@@ -71,82 +106,87 @@ def line(logs: ClientLogs, rank: int, text: bytes, *, mesh: str = "m", procs: in
 
 
 def end(logs: ClientLogs, rank: int, *, asked_for: bool = True) -> None:
-    logs.on_output(kinds.LOG_END, ["client", "m", 100 + rank, asked_for])
+    logs.on_output(kinds.LOG_END, ["client", "m", "host", 100 + rank, asked_for])
 
 
 def window(logs: ClientLogs, seconds: float | None, mesh: str = "m") -> None:
     logs.on_output(kinds.LOG_WINDOW, ["client", mesh, seconds])
 
 
-def printed(logs: ClientLogs, capture: Capture) -> str:
-    """What is printed without a flush of what is still collected: a mesh's end prints it alone."""
+def printed(logs: ClientLogs, screen: Screen) -> str:
+    """What is printed by now, without what is still collected."""
     logs.on_output(kinds.LOG, ["client", ["last", "", "host", 1, 0, 1], 1, [b"."]])
-    text = ""
-    while "[host 1] [0] .\n" not in text:
-        text += capture.readouterr().out
-    return text.replace("[host 1] [0] .\n", "")
+    return screen.take_until("[host 1] [0] .\n")
 
 
-def test_lines_of_a_mesh_are_collected_in_the_window_that_was_set(
-    logs: ClientLogs, capsys: Capture
-):
+def test_lines_of_a_mesh_are_collected_in_the_window_that_was_set(logs: ClientLogs, screen: Screen):
     window(logs, 600)
 
     line(logs, 0, b"alike")
     line(logs, 1, b"alike")
 
-    assert printed(logs, capsys) == ""
+    assert printed(logs, screen) == ""
     assert logs.close()
-    assert capsys.readouterr().out == "[2 similar log lines] alike\n"
+    assert screen.take() == "[2 similar log lines] alike\n"
 
 
-def test_same_window_from_another_host_ends_nothing(logs: ClientLogs, capsys: Capture):
+def test_same_window_from_another_host_ends_nothing(logs: ClientLogs, screen: Screen):
     window(logs, 600)
     line(logs, 0, b"alike")
 
     window(logs, 600)
 
-    assert printed(logs, capsys) == ""
+    assert printed(logs, screen) == ""
 
 
-def test_another_window_shows_what_the_first_has_collected(logs: ClientLogs, capsys: Capture):
+def test_another_window_shows_what_the_first_has_collected(logs: ClientLogs, screen: Screen):
     window(logs, 600)
     line(logs, 0, b"before")
 
     window(logs, 500)
     line(logs, 0, b"after")
 
-    assert printed(logs, capsys) == "[host 100] [0] before\n"
+    assert printed(logs, screen) == "[host 100] [0] before\n"
 
 
-def test_window_is_that_of_its_mesh_alone(logs: ClientLogs, capsys: Capture):
+def test_window_is_that_of_its_mesh_alone(logs: ClientLogs, screen: Screen):
     window(logs, 600)
 
     line(logs, 0, b"at once", mesh="other", procs=1)
 
-    assert printed(logs, capsys) == "[host 100] [0] at once\n"
+    assert printed(logs, screen) == "[host 100] [0] at once\n"
 
 
-def test_end_of_the_last_proc_shows_what_was_collected(logs: ClientLogs, capsys: Capture):
+def test_end_of_the_last_proc_shows_what_was_collected(logs: ClientLogs, screen: Screen):
     window(logs, 600)
     line(logs, 0, b"alike")
     line(logs, 1, b"alike")
 
     end(logs, 0)
-    assert printed(logs, capsys) == ""
+    assert printed(logs, screen) == ""
     end(logs, 1)
 
-    assert printed(logs, capsys) == "[2 similar log lines] alike\n"
+    assert printed(logs, screen) == "[2 similar log lines] alike\n"
 
 
-def test_death_of_a_proc_shows_what_was_collected(logs: ClientLogs, capsys: Capture):
+def test_death_of_a_proc_shows_what_was_collected(logs: ClientLogs, screen: Screen):
     window(logs, 600)
     line(logs, 0, b"one")
     line(logs, 1, b"two")
 
     end(logs, 0, asked_for=False)
 
-    assert "one" in printed(logs, capsys)
+    assert "one" in printed(logs, screen)
+
+
+def test_procs_of_two_hosts_may_have_the_same_pid(logs: ClientLogs, screen: Screen):
+    window(logs, 600)
+    for host in ("a", "b"):
+        logs.on_output(kinds.LOG, ["client", ["m", "", host, 7, 0, 2], 1, [b"alike"]])
+
+    logs.on_output(kinds.LOG_END, ["client", "m", "a", 7, True])
+
+    assert printed(logs, screen) == ""
 
 
 def test_end_of_what_was_never_shown_is_no_news(logs: ClientLogs):
@@ -175,6 +215,7 @@ def test_host_whose_link_ends_has_sent_all(logs: ClientLogs, runtime: FakeRuntim
     logs.on_agent_lost("a", "it closed the connection")
 
     assert done == [True]
+    assert runtime.ports == {}
 
 
 def test_host_that_is_gone_already_is_not_waited_for(logs: ClientLogs, runtime: FakeRuntime):

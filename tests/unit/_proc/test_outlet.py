@@ -140,7 +140,7 @@ def test_end_is_told_for_procs_that_have_printed_only(agent: FakeAgent):
     agent.outlet.ended(loud)
     agent.outlet.ended(quiet)
 
-    assert agent.link("client").sent[1:] == [(kinds.LOG_END, ["client", "m", 7, False])]
+    assert agent.link("client").sent[1:] == [(kinds.LOG_END, ["client", "m", "node", 7, False])]
 
 
 def test_client_that_does_not_read_misses_lines_and_is_told_how_many(agent: FakeAgent):
