@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from danaus import _config
 from danaus._mesh.proc_mesh import ProcMesh, announce
-from danaus._mesh.proc_table import ProcTable
-from danaus._proc.binding import bind
+from danaus._mesh.spawner import (
+    UNNAMED,
+    BootstrapCommand,
+    Environment,
+    Host,
+    Spawner,
+    Wishes,
+    default_bootstrap_cmd,
+)
 from danaus._proc.host import start_host
-from danaus._proc.launch import START, import_path
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.identity import unique
-from danaus._runtime.owned import OwnedMesh
 from danaus._runtime.process import context, runtime
 from danaus._shape import Extent, MeshTrait, NDSlice, Point, Shape
-from danaus._wire import kinds
-from danaus._wire.codec import dumps
 
 if TYPE_CHECKING:
     from danaus._runtime.router import Runtime
@@ -37,53 +37,6 @@ __all__ = [
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
-
-_UNNAMED = "procs"
-"""Name of a mesh of procs that was given none."""
-
-Host = tuple[str, str]
-"""(name, address of its agent)."""
-
-Environment = Mapping[str, str | None]
-"""Variables by name; None removes one."""
-
-
-@dataclass(frozen=True)
-class BootstrapCommand:
-    """A command that becomes a proc.
-
-    Attributes:
-        program: Path of the program, or its name on PATH.
-        arg0: What it sees as its own name; None for the same.
-        args: Its arguments.
-        env: Variables that are added to its host's environment; None removes one.
-
-    Raises:
-        TypeError: A variable is no text.
-    """
-
-    program: str
-    arg0: str | None
-    args: list[str]
-    env: Environment
-
-    def __post_init__(self) -> None:
-        for name, value in self.env.items():
-            _check_variable(name, value)
-
-    def with_env(self, env: Environment) -> BootstrapCommand:
-        """The same command with further variables; a later value replaces an earlier one."""
-        return replace(self, env={**self.env, **env})
-
-
-def _check_variable(name: object, value: object) -> None:
-    if not isinstance(name, str) or not (value is None or isinstance(value, str)):
-        raise TypeError(f"an environment maps names to text or None, got {name!r}: {value!r}")
-
-
-def default_bootstrap_cmd() -> BootstrapCommand:
-    """The command that starts a proc where it is not forked."""
-    return BootstrapCommand(sys.executable, None, ["-c", START], {"_DANAUS_PATH": import_path()})
 
 
 class HostMesh(MeshTrait):
@@ -200,8 +153,8 @@ class HostMesh(MeshTrait):
         hosts = self._selected()
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
-        wishes = _Wishes(bootstrap, proc_bind, bootstrap_command, env, preload)
-        spawner = _Spawner(self, name or _UNNAMED, hosts, per, shape, wishes)
+        wishes = Wishes(bootstrap, proc_bind, bootstrap_command, env, preload)
+        spawner = Spawner(self, name or UNNAMED, hosts, per, shape, wishes)
         mesh = spawner.spawn()
         self._spawned.append(mesh)
         announce(mesh)
@@ -336,141 +289,6 @@ def _extent_of(per_host: Mapping[str, Any] | None) -> Extent:
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(f"per_host[{label!r}] must be an integer of at least 1, got {size!r}")
     return Extent(list(per_host), list(per_host.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wishes:
-    """What `HostMesh.spawn_procs` was asked for; see there."""
-
-    bootstrap: Callable[[], Awaitable[None] | None] | None
-    proc_bind: Sequence[Mapping[str, str]] | None
-    command: BootstrapCommand | Callable[[Point], BootstrapCommand] | None
-    env: Environment | Callable[[Point], Environment] | None
-    preload: Sequence[str]
-
-
-class _Spawner:
-    """One call of `HostMesh.spawn_procs`, kept for respawns."""
-
-    def __init__(
-        self,
-        host_mesh: HostMesh,
-        name: str,
-        hosts: list[Host],
-        per: int,
-        shape: Shape,
-        wishes: _Wishes,
-    ) -> None:
-        self._host_mesh = host_mesh
-        self._name = name
-        self._hosts = hosts
-        self._per = per
-        self._shape = shape
-        self._wishes = wishes
-        self._caller = context()
-        self._me = self._caller.actor_instance.runtime
-        self._extent = Extent(list(shape.labels), list(shape.ndslice.sizes))
-        self._uid = f"{_plain(name)}-{unique(8)}"
-        self._template = self._make_template()
-
-    def _make_template(self) -> dict[str, Any]:
-        me = self._me
-        bootstrap = self._wishes.bootstrap
-        setup = dumps([bootstrap])[0] if bootstrap is not None else None
-        return {
-            "mesh": self._uid,
-            "owner": me.id,
-            "root": me.spec.get("root") or me.id,
-            "cwd": _cwd(),
-            "path": [p or _cwd() for p in sys.path],
-            "argv": list(sys.argv),
-            "python": self._host_mesh.python,
-            "config": _config.snapshot_runtime(),
-            "setup": setup,
-            "preload": list(self._wishes.preload),
-            "labels": list(self._shape.labels),
-            "sizes": list(self._shape.ndslice.sizes),
-            "tail_lines": _config.get("tail_log_lines"),
-            "capture": _config.get("enable_file_capture"),
-            "streams": _config.get("enable_log_forwarding"),
-            "label": _plain(self._name) if self._name != _UNNAMED else "",
-        }
-
-    def spawn(self) -> ProcMesh:
-        """Send the spawns; the mesh may be used at once."""
-        ids = [self._new_id(rank) for rank in range(len(self._hosts) * self._per)]
-        procs = [(ids[rank], self._hosts[rank // self._per][1]) for rank in range(len(ids))]
-        table = ProcTable(self._uid, procs)
-        wishes = [self._overrides(rank) for rank in range(len(ids))]  # what raises, raises here
-        self._me.faults.own(
-            OwnedMesh(self._uid, self._name, self._caller.actor_instance.uid, procs)
-        )
-        for i in range(len(self._hosts)):
-            ranks = range(i * self._per, (i + 1) * self._per)
-            self._send(i, [(ids[rank], wishes[rank]) for rank in ranks])
-        return ProcMesh(
-            self._uid,
-            self._name,
-            table,
-            self._shape,
-            host_mesh=self._host_mesh,
-            owned=True,
-            respawn=self._respawn,
-        )
-
-    def _new_id(self, rank: int) -> str:
-        return f"{self._uid}.{rank}-{unique(4)}"
-
-    def _respawn(self, rank: int) -> str:
-        new = self._new_id(rank)
-        self._send(rank // self._per, [(new, self._overrides(rank))])
-        return new
-
-    def _send(self, host: int, procs: list[tuple[str, dict[str, Any]]]) -> None:
-        me = self._me
-        name, address = self._hosts[host]
-        link = me.routes.agent(address)
-        root = me.spec.get("root_agent") or address  # whoever spawns through it is known there
-        template = {**self._template, "host": name, "agent": address, "root_agent": root}
-        entries = [list(proc) for proc in procs]
-        if link is None:
-            for proc, _ in procs:
-                me.routes.bury(
-                    proc, {"text": f"it could not be started: host {name} is gone", "host": name}
-                )
-            return
-        link.send_small(kinds.SPAWN_PROCS, _encode([template, entries]), b"")
-
-    def _overrides(self, rank: int) -> dict[str, Any]:
-        point = Point(rank, self._extent)
-        overrides: dict[str, Any] = {"rank": rank}
-        wishes = self._wishes
-        env = wishes.env(point) if callable(wishes.env) else wishes.env
-        if env:
-            overrides["env"] = {str(k): v for k, v in env.items()}
-        if wishes.proc_bind is not None:
-            overrides.update(bind(wishes.proc_bind[rank % self._per]))
-        command = wishes.command(point) if callable(wishes.command) else wishes.command
-        if command is not None:
-            overrides["command"] = {
-                "program": command.program,
-                "arg0": command.arg0,
-                "args": list(command.args),
-                "env": dict(command.env),
-            }
-        return overrides
-
-
-def _plain(name: str) -> str:
-    """``name`` as a file name."""
-    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:40] or _UNNAMED
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return "/"
 
 
 def this_host() -> HostMesh:
