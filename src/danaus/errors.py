@@ -114,12 +114,15 @@ _OURS = frozenset(("exception", "_message", "traceback_text"))
 
 _kinds: dict[type[BaseException], type[ActorError]] = {}
 
+_SIGNALS = (StopIteration, StopAsyncIteration)
+"""Exceptions that end loops: one that came from afar must not end a loop of the caller."""
+
 
 def _kind_for(original: type[BaseException]) -> type[ActorError]:
     """The subclass of `ActorError` that is also an ``original``, or `ActorError` itself."""
     if issubclass(original, ActorError):
         return original  # of a call that the endpoint made: what caught it there catches it here
-    if not issubclass(original, Exception):
+    if not issubclass(original, Exception) or issubclass(original, _SIGNALS):
         return ActorError
     try:
         return _kinds[original]

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from danaus._runtime.call import Abort, Call, Stop, Supervise
-from danaus._runtime.cell import CleanupLimit
+from danaus._runtime.call import Abort, Call, Stop, Supervise, UndeliverableMessageEnvelope
+from danaus._runtime.cleanup import CleanupLimit
 from danaus._runtime.context import Context, current
 from danaus._runtime.outcome import FAILED, RAISED, close_error, close_failure
 from danaus.errors import ActorError
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from danaus.errors import MeshFailure
 
 __all__ = ["AsyncDriver"]
+
+
+_BATCH = 32
+"""Concurrent calls that begin in one turn of the loop at most: other tasks want turns, too."""
 
 
 class AsyncDriver:
@@ -36,6 +40,8 @@ class AsyncDriver:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._supervising: set[asyncio.Task[Any]] = set()
         self._main_task: asyncio.Task[Any] | None = None
+        self._unstarted = 0
+        """Concurrent calls whose tasks have had no turn yet."""
         self._ending = False
         self._cleanup_error: Exception | None = None
 
@@ -87,9 +93,9 @@ class AsyncDriver:
         """While a call awaits: supervise beside it; end it if the actor is to end."""
         control = self._cell.control
         for item in list(control):
-            if isinstance(item, Supervise):
+            if isinstance(item, Supervise | UndeliverableMessageEnvelope):
                 control.remove(item)
-                self._supervise(item)
+                self._ask_beside(item)
             elif isinstance(item, Stop) and self._cell.running is not None and self._main_task:
                 self._main_task.cancel()
         self._wake()
@@ -113,8 +119,8 @@ class AsyncDriver:
                 await self._handle(item)
             elif isinstance(item, Abort):
                 cell.die(item.reason, None)
-            elif isinstance(item, Supervise):
-                self._supervise(item)
+            elif isinstance(item, Supervise | UndeliverableMessageEnvelope):
+                self._ask_beside(item)
             elif isinstance(item, Stop):
                 await self._stop(item)
             if self._supervising:
@@ -164,29 +170,41 @@ class AsyncDriver:
             if method is None:
                 return
             if spec is not None and spec.concurrent:
-                self._start(call, method, args, kwargs, explicit=spec.explicit_response_port)
-                await asyncio.sleep(0)  # it starts before the next message does
+                await self._start(call, method, args, kwargs, explicit=spec.explicit_response_port)
                 return
-            if spec is not None and spec.is_async:
-                result = await method(*args, **kwargs)
-            else:
-                result = self._run_sync(method, args, kwargs)
-                if inspect.isawaitable(result):
-                    result = await result
+            if self._unstarted:
+                await self._let_start()
+            is_async = spec is not None and spec.is_async
+            result = (
+                await method(*args, **kwargs)
+                if is_async
+                else await self._run_sync(method, args, kwargs)
+            )
         except Exception as error:  # noqa: BLE001  # border: user code
             cell.raised(call, error)
         except BaseException as error:  # noqa: BLE001  # border: user code
-            failure = cell.failure or self._stop_failure()
-            if failure is not None:
-                self._interrupted(call, failure)
-            else:
-                cell.broke(call, error)
+            self._broke(call, error)
         else:
             if call.port >= 0 and not (spec is not None and spec.explicit_response_port):
                 cell.answer(call, result)
         finally:
             cell.running = None
             cell.handled += 1
+
+    def _broke(self, call: Call, error: BaseException) -> None:
+        """An endpoint was cancelled, or raised what ends programs."""
+        cell = self._cell
+        # Whatever was cancelled was the call, not the task that handles calls.
+        while self._main_task is not None and self._main_task.cancelling():
+            self._main_task.uncancel()
+        failure = cell.failure or self._stop_failure()
+        if failure is not None:
+            if call.port >= 0:
+                cell.runtime.reply(call, FAILED, close_failure(failure))
+        elif isinstance(error, asyncio.CancelledError):
+            cell.raised(call, error)
+        else:
+            cell.broke(call, error)
 
     def _stop_failure(self) -> MeshFailure | None:
         """What a call is told that is interrupted because the actor must end at once."""
@@ -195,24 +213,23 @@ class AsyncDriver:
                 return self._cell.runtime.stopped_failure(self._cell, item.reason)
         return None
 
-    def _interrupted(self, call: Call, failure: MeshFailure) -> None:
-        """The actor has died while it awaited in this call."""
-        if self._main_task is not None:
-            self._main_task.uncancel()
-        if call.port >= 0:
-            self._cell.runtime.reply(call, FAILED, close_failure(failure))
-
-    def _run_sync(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _run_sync(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a sync endpoint so that it sees no running loop, as on any sync actor."""
         asyncio._set_running_loop(None)  # noqa: SLF001  # documented, for those who drive loops
         try:
-            return method(*args, **kwargs)
+            result = method(*args, **kwargs)
         finally:
             asyncio._set_running_loop(self._loop)  # noqa: SLF001
+        return await result if inspect.isawaitable(result) else result
 
     # concurrent endpoints
 
-    def _start(
+    async def _let_start(self) -> None:
+        """Let the concurrent calls that have come begin, before what comes after them."""
+        self._unstarted = 0
+        await asyncio.sleep(0)
+
+    async def _start(
         self,
         call: Call,
         method: Any,
@@ -224,6 +241,9 @@ class AsyncDriver:
         task = self._loop.create_task(self._concurrent(call, method, args, kwargs, explicit))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        self._unstarted += 1
+        if self._unstarted >= _BATCH:
+            await self._let_start()
 
     async def _concurrent(
         self,
@@ -276,8 +296,10 @@ class AsyncDriver:
 
     # supervision and the end
 
-    def _supervise(self, item: Supervise) -> None:
-        task = self._loop.create_task(self._ask(item))
+    def _ask_beside(self, item: Supervise | UndeliverableMessageEnvelope) -> None:
+        task = self._loop.create_task(
+            self._ask(item) if isinstance(item, Supervise) else self._bounce(item)
+        )
         self._supervising.add(task)
         task.add_done_callback(self._supervising.discard)
 
@@ -298,6 +320,23 @@ class AsyncDriver:
         except BaseException as raised:  # noqa: BLE001  # border: user code
             error = raised
         cell.supervised(item, handled=handled, error=error)
+
+    async def _bounce(self, message: UndeliverableMessageEnvelope) -> None:
+        cell = self._cell
+        error: BaseException | None = None
+        handled = False
+        try:
+            answer = cell.instance._handle_undeliverable_message(message)  # noqa: SLF001  # the hook
+            if inspect.isawaitable(answer):
+                answer = await answer
+            handled = bool(answer)
+        except asyncio.CancelledError as cancelled:
+            if self._ending:
+                raise
+            error = cancelled
+        except BaseException as raised:  # noqa: BLE001  # border: user code
+            error = raised
+        cell.bounced(message, handled=handled, error=error)
 
     async def _stop(self, stop: Stop) -> None:
         cell = self._cell

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from danaus._net.shared import take_parts
+from danaus._wire.codec import loads
 from danaus._wire.frame import IN_SHARED, shared_layout
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ __all__ = [
     "Supervise",
     "Taker",
     "UndeliverableMessageEnvelope",
+    "open_parts",
 ]
 
 
@@ -60,6 +63,41 @@ class Taker:
 
 def _shared_bytes(frame: Frame) -> int:
     return shared_layout([n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED])[1]
+
+
+_HALF_IMPORTED = "partially initialized module"
+"""In the text of the error when two threads import modules that import each other."""
+
+_IMPORT_PATIENCE = 60.0
+"""Seconds that another thread's import may take."""
+
+_IMPORT_PAUSE = 0.02
+"""Seconds between two looks whether it has ended."""
+
+
+def open_parts(parts: Parts) -> Any:
+    """Rebuild the value in received parts; for threads that may import the same modules at once.
+
+    Where two threads import modules that import each other, Python lets one of them see a module
+    half made rather than let both wait for ever. For messages that is no reason to fail: the other
+    thread is about to finish the import.
+
+    Raises:
+        BaseException: Whatever the value's classes raise.
+    """
+    try:
+        return loads(parts)
+    except (ImportError, AttributeError) as error:
+        if _HALF_IMPORTED not in str(error):
+            raise
+    deadline = time.monotonic() + _IMPORT_PATIENCE
+    while True:
+        time.sleep(_IMPORT_PAUSE)
+        try:
+            return loads(parts)
+        except (ImportError, AttributeError) as error:
+            if _HALF_IMPORTED not in str(error) or time.monotonic() > deadline:
+                raise
 
 
 class Call:

@@ -13,24 +13,41 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from danaus import _config
 from danaus._core.inbox import Inbox
 from danaus._net.reactor import Waiter
-from danaus._runtime.call import Abort, Call, Construct, Stop, Supervise
+from danaus._runtime.call import (
+    Abort,
+    Call,
+    Construct,
+    Stop,
+    Supervise,
+    UndeliverableMessageEnvelope,
+    open_parts,
+)
+from danaus._runtime.cleanup import CleanupLimit
 from danaus._runtime.context import Context, Instance, current
 from danaus._runtime.endpoints import EndpointProperty, endpoint_of, is_async_method
-from danaus._runtime.outcome import FAILED, RAISED, VALUE, close_error, close_failure, format_remote
-from danaus._wire.codec import dumps, loads
+from danaus._runtime.outcome import (
+    FAILED,
+    RAISED,
+    VALUE,
+    close_error,
+    close_failure,
+    format_remote,
+    is_cancellation,
+)
+from danaus._wire.codec import dumps
 
 if TYPE_CHECKING:
     from danaus._runtime.async_cell import AsyncDriver
+    from danaus._runtime.birth import Birth
     from danaus._runtime.router import Runtime
     from danaus._runtime.waits import Blocked
     from danaus.errors import MeshFailure
 
-__all__ = ["ActorCell", "Birth", "CleanupLimit"]
+__all__ = ["ActorCell"]
 
-Item = Call | Construct | Stop | Supervise | Abort
+Item = Call | Construct | Stop | Supervise | Abort | UndeliverableMessageEnvelope
 
 READY = "__ready__"
 """Every actor answers it once its constructor has returned."""
@@ -38,52 +55,6 @@ READY = "__ready__"
 
 def _nothing() -> None:
     """The answer to `READY`."""
-
-
-class Birth:
-    """What a spawn says of an actor, beside its class and arguments."""
-
-    __slots__ = ("labels", "name", "owner", "owner_actor", "owner_address", "path", "rank", "sizes")
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self.name: str = fields["name"]
-        self.rank: int = fields["rank"]
-        self.labels: list[str] = fields["labels"]
-        self.sizes: list[int] = fields["sizes"]
-        self.owner: str = fields["owner"]
-        """Process of the actor that spawned the mesh."""
-        self.owner_actor: str = fields["owner_actor"]
-        self.owner_address: str = fields["owner_address"]
-        self.path: str = fields["path"]
-        """The owner's own path, for people."""
-
-
-class CleanupLimit:
-    """Sees to it that what waits for a clean-up is called once: after it, or when it is overdue."""
-
-    def __init__(self, cell: ActorCell, done: Callable[[], None]) -> None:
-        self._cell = cell
-        self._pending = [done]
-        self.seconds: float = _config.get("cleanup_timeout")
-        cell.runtime.reactor.call_later(self.seconds, self.overdue)
-
-    def finish(self) -> bool:
-        """It has returned, or raised. False: that was too late."""
-        try:
-            done = self._pending.pop()
-        except IndexError:
-            return False
-        done()
-        return True
-
-    def overdue(self) -> None:
-        """Its time is up."""
-        if self.finish():
-            sys.stderr.write(
-                f"danaus: __cleanup__ of {self._cell.title} has not returned within "
-                f"{self.seconds:g} s (cleanup_timeout); nothing waits for it any more\n"
-            )
-            self._cell.note_ended()
 
 
 class ActorCell:
@@ -140,7 +111,7 @@ class ActorCell:
         elif self.driver is not None:
             self.driver.kick()
 
-    def post_first(self, item: Supervise | Abort | Stop) -> None:
+    def post_first(self, item: Item) -> None:
         """Queue what is handled before any call, once the message at hand is done."""
         self.control.append(item)
         if self._idle:
@@ -200,7 +171,7 @@ class ActorCell:
             for value in vars(cls).values():
                 if isinstance(value, EndpointProperty) and value.is_async:
                     return True
-        names = ("__supervise__", "__cleanup__")
+        names = ("__supervise__", "__cleanup__", "_handle_undeliverable_message")
         return any(is_async_method(getattr(self.cls, n, None) or object) for n in names)
 
     def _set_up(self) -> bool:
@@ -214,7 +185,7 @@ class ActorCell:
         """Unpickle the class and its arguments."""
         birth = self.birth
         try:
-            self.cls, self._args, self._kwargs, mesh, creator = loads(construct.take())
+            self.cls, self._args, self._kwargs, mesh, creator = open_parts(construct.take())
         except BaseException as error:  # noqa: BLE001  # border: user code runs in unpickling
             self.die(
                 f"the class or the arguments of actor {birth.name} could not be unpickled", error
@@ -251,6 +222,8 @@ class ActorCell:
                 self.die(item.reason, None)
             elif isinstance(item, Stop):
                 self._finish_stop(item)
+            elif isinstance(item, UndeliverableMessageEnvelope):
+                self._bounce(item)
             if self.failure is not None or self.stopped:
                 return
 
@@ -283,7 +256,10 @@ class ActorCell:
         except Exception as error:  # noqa: BLE001  # border: user code
             self.raised(call, error)
         except BaseException as error:  # noqa: BLE001  # border: user code
-            self.broke(call, error)
+            if is_cancellation(error):
+                self.raised(call, error)
+            else:
+                self.broke(call, error)
         else:
             if call.port >= 0 and not (spec is not None and spec.explicit_response_port):
                 self.answer(call, result)
@@ -297,13 +273,9 @@ class ActorCell:
         if not call.method:
             return None, None, (), {}  # a number that was taken and never used
         try:
-            args, kwargs = loads(call.take())
+            args, kwargs = open_parts(call.take())
         except BaseException as error:  # noqa: BLE001  # border: user code runs in unpickling
-            message = (
-                f"Actor call {self.birth.name}.{call.method} failed: its arguments could not be "
-                "unpickled."
-            )
-            self.runtime.reply(call, RAISED, close_error(error, message))
+            self._refuse_arguments(call, error)
             return None, None, (), {}
         finally:
             self.runtime.consumed(call)
@@ -316,30 +288,51 @@ class ActorCell:
             args = (self.runtime.port_for(call), *args)
         return method, spec, args, kwargs
 
+    def _refuse_arguments(self, call: Call, error: BaseException) -> None:
+        """The arguments of a call could not be unpickled: that costs the call, not the actor."""
+        what = f"Actor call {self.birth.name}.{call.method}"
+        if call.port >= 0:
+            message = f"{what} failed: its arguments could not be unpickled."
+            self.runtime.reply(call, RAISED, close_error(error, message))
+        else:
+            sys.stderr.write(
+                f"danaus: {what} was dropped, because its arguments could not be unpickled: "
+                f"{type(error).__name__}: {error}\n{format_remote(error)}"
+            )
+
     def answer(self, call: Call, result: Any) -> None:
         """Send the result of a call."""
         try:
             parts = dumps(result)
         except Exception as error:  # noqa: BLE001  # whatever pickling raises is the answer
-            self.raised(call, error)
+            self.raised(call, error, "its result could not be sent")
             return
         try:
             self.runtime.reply(call, VALUE, parts)
         except OSError as error:
-            self.raised(call, error)
+            self.raised(call, error, "its result could not be sent")
 
-    def raised(self, call: Call, error: Exception) -> None:
-        """An endpoint raised an ordinary exception."""
+    def raised(self, call: Call, error: BaseException, what: str = "") -> None:
+        """An endpoint raised an exception that ends the call.
+
+        The actor lives on, unless there is nobody to tell: nobody waits for an answer, or the
+        endpoint had to answer by a port and has not.
+
+        Args:
+            call: The call.
+            error: The exception.
+            what: What failed, where it was not the endpoint itself.
+        """
         spec = endpoint_of(self.cls, call.method)
         explicit = spec is not None and spec.explicit_response_port
-        message = f"Actor call {self.birth.name}.{call.method} failed."
+        message = f"Actor call {self.birth.name}.{call.method} failed" + (what and f": {what}")
         if call.port >= 0 and not explicit:
-            self.runtime.reply(call, RAISED, close_error(error, message))
+            self.runtime.reply(call, RAISED, close_error(error, f"{message}."))
         else:
-            self.die(f"Actor call {self.birth.name}.{call.method} failed", error, call)
+            self.die(message, error, call)
 
     def broke(self, call: Call, error: BaseException) -> None:
-        """An endpoint raised what is no ordinary exception: the actor cannot go on."""
+        """An endpoint raised what ends programs (SystemExit, KeyboardInterrupt): so it ends it."""
         self.die(
             f"Actor call {self.birth.name}.{call.method} failed with BaseException", error, call
         )
@@ -363,6 +356,31 @@ class ActorCell:
         """The instance has answered (or raised) in ``__supervise__``."""
         self._supervise_error = error
         self.runtime.faults.answered(item.number, handled=handled)
+
+    def _bounce(self, message: UndeliverableMessageEnvelope) -> None:
+        """Ask the instance what becomes of a message of its own that did not arrive."""
+        error: BaseException | None = None
+        handled = False
+        try:
+            handled = bool(self.instance._handle_undeliverable_message(message))  # noqa: SLF001  # the hook
+        except BaseException as raised:  # noqa: BLE001  # border: user code
+            error = raised
+        self.bounced(message, handled=handled, error=error)
+
+    def bounced(
+        self,
+        message: UndeliverableMessageEnvelope,
+        *,
+        handled: bool,
+        error: BaseException | None = None,
+    ) -> None:
+        """The instance has answered (or raised) in ``_handle_undeliverable_message``."""
+        if not handled:
+            self.die(
+                f"a message of {self.title} to {message.dest()} could not be delivered: "
+                f"{message.error_msg()}",
+                error,
+            )
 
     def fail_unhandled(self, failure: MeshFailure, cause: str) -> None:
         """It did not handle a failure of what it owns, and so fails itself."""

@@ -8,6 +8,7 @@ an unusual constructor.
 
 from __future__ import annotations
 
+import sys
 import traceback
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "close_error",
     "close_failure",
     "format_remote",
+    "is_cancellation",
     "open_error",
 ]
 
@@ -57,6 +59,12 @@ def _strip(formatted: traceback.TracebackException, seen: set[int]) -> None:
     for other in (formatted.__cause__, formatted.__context__):
         if other is not None:
             _strip(other, seen)
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """True for asyncio's CancelledError: it ends what was cancelled, here a call, not an actor."""
+    exceptions = sys.modules.get("asyncio.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.CancelledError)
 
 
 def close_error(error: BaseException, message: str) -> Parts:

@@ -50,6 +50,7 @@ class Port(Generic[R]):
         self._used = False
         self._lock = threading.Lock()
         self.return_undeliverable = True
+        """Whether the sending actor is asked, and fails, when the port's process is gone."""
 
     def send_parts(self, status: int, parts: Any) -> None:
         """Send what is pickled already."""
@@ -64,7 +65,7 @@ class Port(Generic[R]):
         to = (self._proc, self._address)
         sent = me.outbox.send_to_port(to, self._number, self._rank, status, parts, self._link)
         if not sent and self.return_undeliverable:
-            me.undeliverable(f"port {self._number} of {self._proc}", "the process is gone")
+            me.undeliverable(self._proc, f"port {self._number} of {self._proc}")
 
     def send(self, obj: R) -> None:
         """Send a value.

@@ -19,11 +19,12 @@ import msgspec
 from danaus import _config
 from danaus._core.recent import Recent
 from danaus._net.reactor import Reactor
+from danaus._runtime.birth import Birth
 from danaus._runtime.bulk import BulkBudget
-from danaus._runtime.call import Call, Construct, Stop, Taker
-from danaus._runtime.cell import ActorCell, Birth
+from danaus._runtime.call import Call, Construct, Stop, Taker, UndeliverableMessageEnvelope
+from danaus._runtime.cell import ActorCell
 from danaus._runtime.collect import Collector, PortQueue
-from danaus._runtime.context import Context, Instance, actor_title
+from danaus._runtime.context import Context, Instance, actor_title, current
 from danaus._runtime.control import Control
 from danaus._runtime.faults import Faults
 from danaus._runtime.outbox import Outbox, Target
@@ -52,7 +53,7 @@ _SINGLE = Extent([], [])
 class Runtime:
     """One process's part of the system."""
 
-    def __init__(self, me: str, host: str) -> None:  # noqa: PLR0915  # its fields
+    def __init__(self, me: str, host: str) -> None:  # its fields
         self.id = me
         self.host = host
         """Name of the host, for people."""
@@ -85,7 +86,6 @@ class Runtime:
         self.at_close: list[Callable[[float], None]] = []
         """Called when a client's runtime is closed, its links still being up: what ends the hosts
         of its jobs, within about so many seconds."""
-        self.undelivered: Callable[[str, str], None] = _ignore
         self.spec: dict[str, Any] = {}
         """In a proc: its description. Empty in a client."""
         self.host_lock = threading.Lock()
@@ -306,6 +306,7 @@ class Runtime:
         from danaus._runtime.ports import Port
 
         port: Port[Any] = Port(call.source, "", call.port, call.rank, self, link=call.link)
+        port.return_undeliverable = False  # that the caller has died is no fault of this actor
         return port
 
     def consumed(self, call: Call) -> None:
@@ -402,9 +403,18 @@ class Runtime:
         # A client that has started no agent of its own is known to those that it has met.
         return self.address or next(iter(self.routes.agents), "")
 
-    def undeliverable(self, target: str, why: str) -> None:
-        """A message could not be delivered: the sending actor is asked what to do."""
-        self.undelivered(target, why)
+    def undeliverable(self, proc: str, target: str) -> None:
+        """A message to a process that is gone: the actor that sent it is asked what to do."""
+        context = current.get()
+        sender = context.actor_instance if context is not None else None
+        cell = self.cells.get(sender.uid) if sender is not None else None
+        report = self.routes.dead.get(proc) or {}
+        why = f"the process is gone: {report.get('text') or 'nobody answers for it'}"
+        if sender is not None and cell is not None:
+            cell.post_first(UndeliverableMessageEnvelope(sender.actor_id, target, why))
+        elif not report.get("stopping") and self.faults.on_unhandled is not None:
+            text = f"a message of the client to {target} could not be delivered: {why}"
+            self.faults.on_unhandled(MeshFailure("root", [0], text, host=self.host))
 
     # the end
 
@@ -456,7 +466,3 @@ class Runtime:
             return
 
     _io: threading.Thread = threading.current_thread()
-
-
-def _ignore(_target: str, _why: str) -> None:
-    """Nobody wants to know of undelivered messages."""

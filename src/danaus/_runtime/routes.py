@@ -97,6 +97,9 @@ class Routes:
             return self._dial(proc, address)
 
     def _dial(self, proc: str, address: str) -> Link | None:
+        address = address or self._addresses.get(proc, "")
+        if not address:
+            return None  # it may live, but there is no way to it
         sock = connect(address, [kinds.DIAL, self.me, proc])
         if sock is None:
             self.bury(proc, None)
