@@ -14,13 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import danaus.actor
-from danaus.actor import (
-    Accumulator,
-    MeshFailure,
-    SupervisionError,
-    shutdown_context,
-    statistics,
-)
+from danaus.actor import Accumulator, SupervisionError, shutdown_context, statistics
 from danaus.job import ProcessJob
 from danaus_cli.demo.actors import Loader, Place, Trainer, model_size
 from danaus_cli.demo.model import Gradient
@@ -30,6 +24,7 @@ from danaus_cli.demo.remains import find_remains, look_around, take_inventory
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from danaus.actor import MeshFailure
     from danaus_cli.demo.plan import Plan
     from danaus_cli.demo.report import Narrator
 
@@ -63,9 +58,9 @@ def run(plan: Plan, narrator: Narrator) -> Outcome:
     job = ProcessJob(
         {"trainers": plan.trainers, "loaders": plan.loaders}, env={**ONE_THREAD, MARK: token}
     )
-    with _failures_noted() as failures:
+    with _deaths_left_to_calls():
         try:
-            cluster = _Cluster(job, plan, failures)
+            cluster = _Cluster(job, plan)
             _open(cluster, outcome, narrator)
             outcome.start_s = time.monotonic() - began
             inventory = take_inventory(f"{MARK}={token}", known)
@@ -86,9 +81,8 @@ def run(plan: Plan, narrator: Narrator) -> Outcome:
 class _Cluster:
     """The actors of the run, and what the driver asks of them."""
 
-    def __init__(self, job: ProcessJob, plan: Plan, failures: list[MeshFailure]) -> None:
+    def __init__(self, job: ProcessJob, plan: Plan) -> None:
         self.plan = plan
-        self.failures = failures
         self.parameters = model_size(plan).parameters
         hosts = job.state(cached_path=None)
         self.trainer_procs = hosts.trainers.spawn_procs(per_host={"procs": 1}, name="trainers")
@@ -159,10 +153,10 @@ def _step(
     try:
         return cluster.gradient(step, victim)
     except SupervisionError as error:
-        if victim is None:
+        failure = error.failure
+        if victim is None or failure is None:
             raise
         noticed_s = time.monotonic() - began
-        failure = error.failure or cluster.failures[0]
     place, survivor = cluster.bring_back(victim.rank)
     death = Death(
         rank=victim.rank,
@@ -212,12 +206,15 @@ def _member(role: str, place: Place) -> Member:
 
 
 @contextmanager
-def _failures_noted() -> Generator[list[MeshFailure]]:
-    """Note deaths instead of ending the program, which is what happens to one nobody handles."""
-    failures: list[MeshFailure] = []
+def _deaths_left_to_calls() -> Generator[None]:
+    """Let a death be the error of the call that it breaks, and not also end the program."""
     before = danaus.actor.unhandled_fault_hook
-    danaus.actor.unhandled_fault_hook = failures.append
+    danaus.actor.unhandled_fault_hook = _leave_it
     try:
-        yield failures
+        yield
     finally:
         danaus.actor.unhandled_fault_hook = before
+
+
+def _leave_it(failure: MeshFailure) -> None:
+    del failure
