@@ -54,7 +54,7 @@ def main() -> None:
     try:
         receiver.recv().get()
     except RuntimeError as error:
-        print("received an error:", str(error).splitlines()[-1])
+        print("received an error:", str(error).rstrip().splitlines()[-1])
 
 
 if __name__ == "__main__":

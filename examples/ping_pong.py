@@ -68,7 +68,7 @@ def main() -> None:
     try:
         ping.ask.call_one("who starts?").get()
     except CycleError as error:
-        print("nobody could answer:", str(error).splitlines()[-1])
+        print("nobody could answer:", str(error).rstrip().splitlines()[-1])
 
 
 if __name__ == "__main__":
