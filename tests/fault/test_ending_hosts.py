@@ -100,7 +100,7 @@ def test_a_private_job_is_gone_with_its_client_whatever_ended_that(number: signa
         assert len(below) == 7  # the client, and an agent, a zygote and a proc a host
 
         client.process.send_signal(number)
-        client.process.wait(10)
+        client.wait_end(10)
         wait_until(lambda: not running(below), timeout=5, what="the end of the hosts")
 
 

@@ -5,8 +5,10 @@ Each line is a request in JSON, ``[name, argument...]``, and is answered by one 
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +56,15 @@ class Client:
         """Let its program end; returns what it wrote to stderr."""
         return self.process.communicate(timeout=20)[1]
 
+    def wait_end(self, timeout: float) -> int:
+        """Wait until it has ended by itself; the exit code. If it has not: all its stacks."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGUSR1)
+            self.process.send_signal(signal.SIGTERM)
+            raise AssertionError(f"the client hangs:\n{self.leave()}") from None
+
     def __enter__(self) -> Self:
         return self
 
@@ -96,6 +107,7 @@ class Served:
 
 
 def main() -> None:
+    faulthandler.register(signal.SIGUSR1)
     served = Served(sys.argv[1], json.loads(sys.argv[2]))
     for line in sys.stdin:
         name, *arguments = json.loads(line)
