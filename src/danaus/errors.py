@@ -233,18 +233,21 @@ class MeshFailure(Exception):
             failure = failure.origin
         return failure
 
+    def _kind(self) -> str:
+        if not self.actor_class:
+            return f"process {self.mesh_name}"
+        return f"actor {self.title or f'{self.actor_class} {self.mesh_name}'}"
+
     def _who(self) -> str:
-        kind = f"{self.actor_class} {self.mesh_name}" if self.actor_class else self.mesh_name
         ranks = ", ".join(map(str, self.ranks))
         where = f" on {self.host}" if self.host else ""
         if self.pid:
             where += f" (pid {self.pid})"
-        return f"{'actor' if self.actor_class else 'process'} {self.title or kind} (rank {ranks}){where}"
+        return f"{self._kind()} (rank {ranks}){where}"
 
     def event(self) -> str:
         """One sentence: which actor or process failed, and of what."""
-        what = f"actor {self.title or self.actor_class}" if self.actor_class else self.mesh_name
-        return f"Supervision event: {what} failed: {self.reason.partition(chr(10))[0]}"
+        return f"Supervision event: {self._kind()} failed: {self.reason.partition(chr(10))[0]}"
 
     def report(self) -> str:
         """The whole story in under 2 KB: what died, where, why, and its last output.
