@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 import time
@@ -42,15 +43,24 @@ def run_proc(launch: Launch) -> None:
     if "log_level" in spec:
         python_logs.let_pass(spec["log_level"])
     install(runtime)
+    control = launch.control_socket()
     if spec.get("setup"):
+        # User code that is asked for by name gets the main thread, where signal handlers can be
+        # set; the loop then has a thread of its own.
         runtime.setup.begin()
-        threading.Thread(
-            target=_set_up, args=(runtime, spec["setup"]), name="danaus-setup", daemon=True
-        ).start()
-    runtime.routes.add_agent(spec["agent"], launch.control_socket())
-    runtime.reactor.run()
+        runtime.start()
+        runtime.reactor.call_soon(lambda: _connect(runtime, control))
+        _set_up(runtime, spec["setup"])
+        runtime.wait_closed()
+    else:
+        _connect(runtime, control)
+        runtime.reactor.run()
     sys.stdout.flush()
     sys.stderr.flush()
+
+
+def _connect(runtime: Runtime, control: socket.socket) -> None:
+    runtime.routes.add_agent(runtime.address, control)
 
 
 def _set_up(runtime: Runtime, setup: bytes) -> None:
@@ -85,6 +95,7 @@ def _begin_stop(runtime: Runtime, reason: str, seconds: float) -> None:
 def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
     """End all actors, each with its clean-up, then the process."""
     deadline = time.monotonic() + min(seconds, _config.get("stop_actor_timeout"))
+    _take_what_was_sent(runtime)
     cells = list(runtime.cells.values())
     for cell in cells:
         cell.post(Stop(reason, runtime.id, -1, 0, None))
@@ -92,6 +103,17 @@ def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
         cell.wait_ended(max(0.0, deadline - time.monotonic()))
     runtime.routes.flush(1.0)
     runtime.reactor.close()
+
+
+def _take_what_was_sent(runtime: Runtime) -> None:
+    """Read the calls that were sent before the stop, and came by other links than it."""
+    seen = -1
+    while seen != runtime.received:
+        seen = runtime.received
+        looked = threading.Event()
+        # A timer runs after all that is readable in the same turn of the loop was read.
+        runtime.reactor.call_later(0, looked.set)
+        looked.wait(1.0)
 
 
 _ = host_mesh

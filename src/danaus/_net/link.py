@@ -100,6 +100,7 @@ class Link:
         self._buffer = bytearray(_READ)
         self._view = memoryview(self._buffer)
         self.lost = False
+        self._reading = False
         self.bytes_in = 0
         self.bytes_out = 0
         self.frames_in = 0
@@ -308,7 +309,27 @@ class Link:
         if mask & ~_OUT and not self.lost:
             self._read()
 
+    def finish(self) -> None:
+        """Take what the peer wrote before it ended, then end the link; ``on_lost`` may be called.
+
+        The news of a death may come by another link, and sooner than its last words. They are
+        lost where another thread drives; only an agent that is gone too is noticed elsewhere.
+        """
+        if self._reactor.is_driver() and not self._reading:
+            seen = -1
+            while not self.lost and seen != self.bytes_in:
+                seen = self.bytes_in
+                self._read()
+        self.close()
+
     def _read(self) -> None:
+        self._reading = True
+        try:
+            self._read_once()
+        finally:
+            self._reading = False
+
+    def _read_once(self) -> None:
         try:
             count, ancillary, flags, _ = self._sock.recvmsg_into(
                 [self._buffer], _ANCILLARY, _CLOEXEC

@@ -217,6 +217,10 @@ class Reactor:
         """True where the calling thread may take the token."""
         return not self._closed and self._driver != get_ident()
 
+    def is_driver(self) -> bool:
+        """True on the thread that drives now: it alone may read from links."""
+        return self._driver == get_ident()
+
     def _drive_while_alone(self) -> None:
         """Drive until a waiting thread was served: it will want the token the next time."""
         self._driver = get_ident()

@@ -162,7 +162,7 @@ class Agent:
         if self.clients.get(client.id) is not client:
             return
         del self.clients[client.id]
-        client.link.close()
+        client.link.finish()
         if client.pidfd >= 0:
             self.reactor.unregister(client.pidfd)
             os.close(client.pidfd)

@@ -134,7 +134,7 @@ class ProcRecord:
         }
         self._close_log()
         if self.link is not None:
-            self.link.close()
+            self.link.finish()
         return self.exit
 
     def _last_words(self) -> str:

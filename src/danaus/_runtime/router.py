@@ -103,6 +103,10 @@ class Runtime:
         self._io = threading.Thread(target=self.reactor.run, name="danaus-io", daemon=True)
         self._io.start()
 
+    def wait_closed(self) -> None:
+        """Return when the I/O thread has ended."""
+        self._io.join()
+
     # sending
 
     def new_port(self, collector: Collector) -> int:

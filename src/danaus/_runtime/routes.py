@@ -167,17 +167,23 @@ class Routes:
 
     def _on_link_lost(self, link: Link, _why: str) -> None:
         proc = link.peer
-        self.retired_bytes[0] += link.bytes_out
-        self.retired_bytes[1] += link.bytes_in
+        if proc in self.dead:
+            return  # it is being buried
         with self._lock:
-            self._extra.discard(link)
             if self.links.get(proc) is link:
                 del self.links[proc]
+        self._retire(link)
         if not self._closed and proc not in self.dead:
             # An agent that knows this process tells it of the death by itself.
             told = self._addresses.get(proc) in self.agents
             pause = _TOLD_PAUSE if told else _INQUIRY_PAUSE
             self.reactor.call_later(pause, lambda: self._inquire(proc, pause))
+
+    def _retire(self, link: Link) -> None:
+        """A link has ended; what it has carried counts on."""
+        self.retired_bytes[0] += link.bytes_out
+        self.retired_bytes[1] += link.bytes_in
+        self._extra.discard(link)
 
     def _inquire(self, proc: str, pause: float) -> None:
         """Ask the agent what became of a process whose link has ended.
@@ -213,10 +219,12 @@ class Routes:
             return
         self.dead[proc] = report
         link = self.links.pop(proc, None)
+        links = [extra for extra in list(self._extra) if extra.peer == proc]
         if link is not None:
-            self.retired_bytes[0] += link.bytes_out
-            self.retired_bytes[1] += link.bytes_in
-            link.close()
+            links.append(link)
+        for one in links:
+            one.finish()
+            self._retire(one)
         self._addresses.pop(proc, None)
         self._on_dead(proc, report)
 
