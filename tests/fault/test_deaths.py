@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_an_idle_client_is_told_of_a_sigkill(faults: Faults):
 
 
 @pytest.mark.parametrize(
-    ("how", "exit", "words"),
+    ("how", "code", "words"),
     [
         ("exit", "exit code 3", "it ended with exit code 3"),
         ("segv", "SIGSEGV", "it was killed by SIGSEGV"),
@@ -69,28 +70,28 @@ def test_an_idle_client_is_told_of_a_sigkill(faults: Faults):
         ("SIGTERM", "SIGTERM", "it was killed by SIGTERM"),
     ],
 )
-def test_each_way_to_die_has_its_own_name(faults: Faults, how: str, exit: str, words: str):
+def test_each_way_to_die_has_its_own_name(faults: Faults, how: str, code: str, words: str):
     """S2: also while a call is handled."""
     victim = this_host().spawn_procs().spawn("victim", Victim)
 
     with pytest.raises(SupervisionError) as caught:
         victim.end.call_one(how).get(20)
 
-    assert failure_of(caught.value).exit == exit
+    assert failure_of(caught.value).exit == code
     assert words in str(caught.value)
-    assert faults.wait().exit == exit
+    assert faults.wait().exit == code
 
 
-@pytest.mark.parametrize(("how", "exit"), [("exit", "exit code 3"), ("SIGKILL", "SIGKILL")])
-def test_a_death_in_the_constructor_is_named(faults: Faults, how: str, exit: str):
+@pytest.mark.parametrize(("how", "code"), [("exit", "exit code 3"), ("SIGKILL", "SIGKILL")])
+def test_a_death_in_the_constructor_is_named(faults: Faults, how: str, code: str):
     """S2: before the actor is ready, with calls sent already."""
     actor = this_host().spawn_procs().spawn("stillborn", DiesAtBirth, how)
 
     with pytest.raises(SupervisionError) as caught:
         actor.pid.call_one().get(20)
 
-    assert failure_of(caught.value).exit == exit
-    assert faults.wait().exit == exit
+    assert failure_of(caught.value).exit == code
+    assert faults.wait().exit == code
     with pytest.raises(SupervisionError):
         actor.initialized.get(20)
 
@@ -273,5 +274,5 @@ def test_processes_end_when_the_mesh_is_gone_from_sight(faults: Faults):
 
     danaus.actor.shutdown_context().get(20)
 
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), timeout=5)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), timeout=5)
     assert not faults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -23,8 +24,8 @@ class AsyncOwner(Actor):
     def __init__(self) -> None:
         self.victims: Any = this_host().spawn_procs().spawn("owned", Victim)
         self.seen: list[str] = []
-        self.asked = False
-        self.released = False
+        self.asked = asyncio.Event()
+        self.released = asyncio.Event()
 
     @endpoint
     async def start(self, how: str) -> None:
@@ -32,20 +33,14 @@ class AsyncOwner(Actor):
 
     @endpoint
     async def wait_asked(self) -> bool:
-        import asyncio
-
-        while not self.asked:
-            await asyncio.sleep(0.01)
-        return self.asked
+        return await self.asked.wait()
 
     @endpoint
     async def release(self) -> None:
-        self.released = True
+        self.released.set()
 
     @endpoint
     async def wait_for_ever(self) -> None:
-        import asyncio
-
         await asyncio.Event().wait()
 
     @endpoint
@@ -53,11 +48,8 @@ class AsyncOwner(Actor):
         return self.seen
 
     async def __supervise__(self, failure: MeshFailure) -> bool:
-        import asyncio
-
-        self.asked = True
-        while not self.released:
-            await asyncio.sleep(0.01)
+        self.asked.set()
+        await self.released.wait()
         self.seen.append(failure.mesh_name)
         return True
 
@@ -96,7 +88,7 @@ class Busy(Actor):
 
 
 def gone(pids: list[int]) -> bool:
-    return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def test_the_owner_decides_and_nobody_else_hears_of_it(faults: Faults):

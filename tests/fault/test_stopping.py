@@ -364,7 +364,9 @@ def test_many_cycles_of_start_and_stop_leave_nothing_behind(faults: Faults):
         procs.stop().get(20)
 
     def counts(pid: int) -> tuple[int, int]:
-        return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
+        return len([*Path(f"/proc/{pid}/fd").iterdir()]), len(
+            [*Path(f"/proc/{pid}/task").iterdir()]
+        )
 
     for _ in range(5):
         cycle()

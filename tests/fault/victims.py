@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from danaus.actor import Actor, MeshFailure, context, current_rank, endpoint
 
-sleep = time.sleep
+sleep = time.sleep  # noqa: TID251  # as the next line says
 """What an endpoint works, or a process idles; never the synchronisation of a test."""
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # The zygote imports this module before it forks; so all that a proc needs is imported here.
 from danaus import _config
@@ -17,6 +16,9 @@ from danaus._runtime.call import Stop
 from danaus._runtime.process import install
 from danaus._runtime.router import Runtime
 from danaus._wire.codec import loads
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["main", "run_proc"]
 
