@@ -24,8 +24,9 @@ class NamedActor:
 
 @pytest.fixture(autouse=True)
 def factory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The factory is installed afresh, over that of the test run, and taken away."""
+    """The factory is installed afresh over Python's own, and taken away."""
     before = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(logging.LogRecord)
     monkeypatch.setattr(python_logs, "_installed", False)
     monkeypatch.setattr(python_logs, "existing_runtime", lambda: None)
     python_logs.install()
