@@ -31,7 +31,7 @@ class Signature:
         self._name = getattr(method, "__qualname__", repr(method))
         parameters: list[inspect.Parameter] = []
         try:
-            parameters = list(inspect.signature(method).parameters.values())[skip:]
+            parameters = _without(list(inspect.signature(method).parameters.values()), skip)
         except (TypeError, ValueError):
             self._least, self._most = 0, 1 << 30
             return
@@ -55,6 +55,14 @@ class Signature:
                 self._signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"endpoint {self._name}{self._signature}: {error}") from None
+
+
+def _without(parameters: list[inspect.Parameter], count: int) -> list[inspect.Parameter]:
+    """Less the first so many; ``*args`` takes up as many as there are, and stays."""
+    while count and parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        del parameters[0]
+        count -= 1
+    return parameters
 
 
 class EndpointProperty:
