@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 
 from danaus.actor import Actor, current_rank, endpoint, this_host
 
@@ -40,33 +39,37 @@ class Trainer(Actor):
         os.write(2, b"a C library writes straight to descriptor 2\n")
 
 
+def headline(text: str) -> None:
+    # In one piece: a thread of the client prints what ranks write, at any moment.
+    print(f"- {text}\n", end="")
+
+
 def main() -> None:
     procs = this_host().spawn_procs(per_host={"gpus": RANKS}, name="trainers")
     trainers = procs.spawn("trainers", Trainer)
 
-    print("- by default: lines as they come, one for what all ranks print alike")
+    headline("by default: lines as they come, one for what all ranks print alike")
     trainers.start.call().get()
     trainers.slice(gpus=2).write_to_fd.call_one().get()
 
     # Setting options shows what was collected before, so each part ends with the next one.
     procs.logging_option(stream_to_client=True, aggregate_window_sec=None).get()
-    print("- every line by itself")
+    headline("every line by itself")
     trainers.start.call().get()
 
     procs.logging_option(stream_to_client=True, aggregate_window_sec=5).get()
-    print("- lines of five seconds that resemble each other, as one with a count")
+    headline("lines of five seconds that resemble each other, as one with a count")
     for number in range(3):
         trainers.step.call(number).get()
 
     procs.logging_option(stream_to_client=True, level=logging.WARNING).get()
-    print("- Python's logging from level WARNING on")
+    headline("Python's logging from level WARNING on")
     trainers.complain.call().get()
 
     procs.logging_option(stream_to_client=False).get()
-    print("- nothing, while the files still hold everything")
+    headline("nothing, while the files still hold everything")
     trainers.start.call().get()
     procs.stop().get()
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
