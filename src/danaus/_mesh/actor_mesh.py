@@ -79,7 +79,7 @@ class ActorMesh(MeshTrait, Generic[T]):
     # endpoints
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("__") or name == "_actors":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         cls = self._actors.cls
         found = inspect.getattr_static(cls, name, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from random import choice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -27,6 +28,10 @@ __all__ = ["Accumulator", "Endpoint", "ValueStream", "as_endpoint", "send"]
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+
+_choosing = threading.Lock()
+"""Guards the counts of `Endpoint.choose`."""
 
 
 class ValueStream(Generic[R]):
@@ -58,7 +63,7 @@ class Endpoint:
         self._method = method
         self._signature = signature
         self._outstanding: dict[int, int] = {}
-        """Calls of `choose` that are not answered, by rank."""
+        """Calls of `choose` that are not answered, by position in the mesh."""
 
     def __repr__(self) -> str:
         return f"<Endpoint {self._method.lstrip('!')} of {self._actors!r}>"
@@ -163,22 +168,47 @@ class Endpoint:
     def choose(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call one of them: the one with the fewest unanswered `choose` calls from here.
 
-        Ties are broken at random.
+        Ties are broken at random. Ranks that are known to have failed are left out, as long as
+        there are others.
         """
         targets = self._actors.targets()
         outstanding = self._outstanding
-        least = min(outstanding.get(rank, 0) for _, _, rank in targets)
-        idle = [i for i, target in enumerate(targets) if outstanding.get(target[2], 0) == least]
-        position = choice(idle)  # noqa: S311  # no secret
-        rank = targets[position][2]
-        outstanding[rank] = outstanding.get(rank, 0) + 1
-        future = self._one(targets[position], position, args, kwargs)
+        with _choosing:
+            alive = self._alive()
+            least = min(outstanding.get(i, 0) for i in alive)
+            position = choice([i for i in alive if outstanding.get(i, 0) == least])  # noqa: S311  # no secret
+            outstanding[position] = outstanding.get(position, 0) + 1
 
         def answered() -> None:
-            outstanding[rank] -= 1
+            with _choosing:
+                outstanding[position] -= 1
 
+        try:
+            future = self._one(targets[position], position, args, kwargs)
+        except BaseException:
+            answered()
+            raise
         future.add_callback(answered)
         return future
+
+    def _alive(self) -> Sequence[int]:
+        """Positions of the actors that have not failed; of all, where all have."""
+        faults = context().actor_instance.runtime.faults
+        ranks = self._actors.base_ranks()
+        everybody = range(len(ranks))
+        if self._actors.uid not in faults.failed:
+            return everybody
+        alive = [i for i in everybody if faults.check(self._actors.uid, (ranks[i],)) is None]
+        return alive or everybody
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Not how endpoints are called: raises the TypeError that says how."""
+        del args, kwargs
+        raise TypeError(
+            f"{self.name} is an endpoint of a mesh of actors: say how many are called, as in "
+            f"mesh.{self.name}.call(...), .call_one(...), .choose(...), .stream(...) or "
+            ".broadcast(...)"
+        )
 
     def stream(self, *args: Any, **kwargs: Any) -> ValueStream[Any]:
         """Call all; an iterator of one future a reply, in order of arrival."""
@@ -232,11 +262,12 @@ class Endpoint:
         me = caller.actor_instance.runtime
         call = self._outgoing()
         self._check_stopped(me, call)
-        if port is not None:
-            call.port = port.number_here(me)
         targets = self._actors.targets()
         if one:
             targets = [choice(targets)]  # noqa: S311  # no secret
+        if port is not None:
+            # Replies name the rank that was called, so that is what the port must expect.
+            call.port = port.expect(me, [(proc, rank) for proc, _, rank in targets])
         self._send(caller, me, targets, call, args, kwargs)
 
     def rref(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -10,6 +11,7 @@ from danaus._mesh.actor import Actor
 from danaus._mesh.actor_mesh import ActorMesh, endpoint_collisions
 from danaus._mesh.actor_ref import ActorRef
 from danaus._mesh.proc_table import ProcTable
+from danaus._runtime.endpoints import Signature
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.identity import fresh_name
 from danaus._runtime.owned import OwnedMesh
@@ -132,10 +134,12 @@ class ProcMesh(MeshTrait):
 
         Raises:
             ValueError: ``Class`` is no actor class, or the name or an endpoint's name cannot be.
+            TypeError: The constructor does not take these arguments, or the class is abstract.
             SerializationError: The class or an argument cannot be pickled.
         """
         _check_class(Class)
         _check_name(name)
+        _check_arguments(Class, args, kwargs)
         return self.spawn_as(fresh_name(name[:40]), context(), (name, Class), args, kwargs)
 
     def spawn_as(
@@ -383,6 +387,9 @@ def _check_class(cls: Any) -> None:
         raise ValueError(  # noqa: TRY004  # compatible
             f"{cls!r} is not an Actor class; derive it from danaus.actor.Actor to spawn it"
         )
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(vars(cls)["__abstractmethods__"]))
+        raise TypeError(f"{cls.__name__} is abstract and cannot be spawned: define {missing}")
     hidden = endpoint_collisions(cls)
     if hidden:
         raise ValueError(
@@ -391,11 +398,19 @@ def _check_class(cls: Any) -> None:
         )
 
 
+def _check_arguments(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise the TypeError that the constructor would raise there."""
+    if cls.__init__ is not object.__init__:
+        Signature(cls.__init__, 1, "constructor").check(args, kwargs)
+    elif (args or kwargs) and cls.__new__ is object.__new__:
+        raise TypeError(f"{cls.__name__} has no __init__ and takes no arguments")
+
+
 def _check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise TypeError(f"the name of an actor mesh is a str, got {name!r}")
-    if not name or len(name) > _NAME_LIMIT or any(ord(c) < ord(" ") for c in name):
+    if not name or len(name) > _NAME_LIMIT or not name.isprintable():
         raise ValueError(
             f"an actor mesh needs a name of 1 to {_NAME_LIMIT} printable characters, got "
-            f"{name[:40]!r} of {len(name)}"
+            f"{name[:40]!r} ({len(name)} characters)"
         )

@@ -193,10 +193,14 @@ class StreamReplies:
         return self._arrived == len(self._futures)
 
 
+_NO_RECEIVER = "nobody has its receiver any more"
+
+
 class PortQueue:
     """The port of a channel: messages in order, futures for those who wait for more."""
 
     __slots__ = (
+        "_abandoned",
         "_closed",
         "_items",
         "_lock",
@@ -213,7 +217,9 @@ class PortQueue:
         self.call = OutgoingCall("", "port", "", "receive")
         self._reactor = reactor
         self._once = once
-        self._lock = threading.Lock()
+        # The collector of garbage may abandon a queue anywhere, here too.
+        self._lock = threading.RLock()
+        self._abandoned = False
         self._items: deque[tuple[int, Callable[[], Any]]] = deque()
         self._waiting: deque[tuple[Future[Any], bool]] = deque()
         self._closed = ""
@@ -231,11 +237,14 @@ class PortQueue:
                 self._items.append((rank, thunk))
             if self._once:
                 self._closed = "it was for one message, which has come"
+            elif self._abandoned and not self._waiting:
+                self._closed = _NO_RECEIVER
+            closed = self._closed
         if waiting is not None:
             _settle(waiting[0], rank, thunk, ranked=waiting[1])
-        if self._once:
-            self.close(self._closed)
-        return self._once
+        if closed:
+            self.close(closed)
+        return bool(closed)
 
     def on_failure(self, rank: int, failure: MeshFailure) -> bool:
         """A channel does not end with one of its writers."""
@@ -255,6 +264,14 @@ class PortQueue:
         else:
             _settle(future, item[0], item[1], ranked=ranked)
         return future
+
+    def abandon(self) -> None:
+        """Nobody can ask for more messages: take those that are waited for, and no others."""
+        with self._lock:
+            self._abandoned = True
+            waited_for = bool(self._waiting)
+        if not waited_for:
+            self.close(_NO_RECEIVER)
 
     def close(self, why: str) -> None:
         """Take no more messages; those who wait are told."""

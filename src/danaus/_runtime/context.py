@@ -107,8 +107,8 @@ class Instance:
         """What the actors that it makes know of it."""
         return CreatorInstance(
             rank=self.rank,
-            proc_mesh=self._proc_mesh,
-            proc=None,
+            proc_mesh=self.proc_mesh,
+            proc=self.proc,
             name=self.name,
             class_name=self.class_name,
             creator=self.creator,

@@ -20,15 +20,19 @@ def is_async_method(method: Callable[..., Any]) -> bool:
 
 
 class Signature:
-    """Checks arguments like a local call would, without the cost of binding on the usual path."""
+    """Checks arguments like a local call would, without the cost of binding on the usual path.
 
-    __slots__ = ("_least", "_most", "_name", "_signature", "_skip")
+    Args:
+        method: What is called.
+        skip: Leading parameters that the caller does not give: self, and the response port.
+        what: What to call it in errors.
+    """
 
-    def __init__(self, method: Callable[..., Any], skip: int) -> None:
-        self._skip = skip
-        """Leading parameters that the caller does not give: self, and the response port."""
+    __slots__ = ("_least", "_most", "_name", "_signature")
+
+    def __init__(self, method: Callable[..., Any], skip: int, what: str = "endpoint") -> None:
         self._signature: inspect.Signature | None = None
-        self._name = getattr(method, "__qualname__", repr(method))
+        self._name = f"{what} {getattr(method, '__qualname__', repr(method))}"
         parameters: list[inspect.Parameter] = []
         try:
             parameters = _without(list(inspect.signature(method).parameters.values()), skip)
@@ -54,7 +58,7 @@ class Signature:
             try:
                 self._signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"endpoint {self._name}{self._signature}: {error}") from None
+                raise TypeError(f"{self._name}{self._signature}: {error}") from None
 
 
 def _without(parameters: list[inspect.Parameter], count: int) -> list[inspect.Parameter]:

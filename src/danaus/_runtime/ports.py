@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from danaus._runtime.collect import PortQueue, Target
-from danaus._runtime.outcome import RAISED, VALUE, close_error
+from danaus._runtime.outcome import FAILED, RAISED, VALUE, close_error, close_failure
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.process import runtime
 from danaus._wire.codec import dumps
@@ -80,11 +80,14 @@ class Port(Generic[R]):
         """Send an exception: the receiver raises it."""
         self.send_parts(RAISED, close_error(exception, "A remote actor call has failed."))
 
-    def number_here(self, me: Runtime) -> int:
-        """Its number, for replies to messages of this process; forwarded if it lives elsewhere."""
-        if self._proc == me.id:
-            return self._number
-        return me.new_port(_Forward(self))
+    def expect(self, me: Runtime, targets: Sequence[Target]) -> int:
+        """A port number of this process that passes the replies of ``targets`` on to this port."""
+        return me.new_port(_Forward(me, self, targets))
+
+    @property
+    def address(self) -> tuple[str, str, int]:
+        """(process, address of its agent, number)."""
+        return self._proc, self._address, self._number
 
     def __reduce__(self) -> Any:
         address = self._address
@@ -97,23 +100,32 @@ class Port(Generic[R]):
 
 
 class _Forward:
-    """Replies that come to this process for a port of another."""
+    """Passes the replies to a message on to a port, wherever that lives."""
 
-    def __init__(self, port: Port[Any]) -> None:
-        self.targets: Sequence[Target] = ()
-        self.call = OutgoingCall("", "port", "", "forward")
-        self._port = port
+    def __init__(self, me: Runtime, port: Port[Any], targets: Sequence[Target]) -> None:
+        self.targets = targets
+        self.call = OutgoingCall("", "port", "", "send")
+        self._runtime = me
+        self._port = port.address
+        self._silent = set(range(len(targets)))
+        """Those that have not answered."""
 
     def on_reply(self, rank: int, status: int, take: Any) -> bool:
         """Pass one on."""
-        del rank
-        self._port.send_parts(status, take())
-        return False
+        self._silent.discard(rank)
+        self._pass_on(rank, status, take())
+        return not self._silent
 
     def on_failure(self, rank: int, failure: Any) -> bool:
-        """A sender of replies has died."""
-        del rank, failure
-        return False
+        """One has died, and will not answer."""
+        if rank in self._silent:
+            self._silent.discard(rank)
+            self._pass_on(rank, FAILED, close_failure(failure))
+        return not self._silent
+
+    def _pass_on(self, rank: int, status: int, parts: Any) -> None:
+        proc, address, number = self._port
+        self._runtime.outbox.send_to_port((proc, address), number, rank, status, parts)
 
 
 def _rebuild(proc: str, address: str, number: int, rank: int, once: bool) -> Port[Any]:  # noqa: FBT001
@@ -124,23 +136,42 @@ def _rebuild(proc: str, address: str, number: int, rank: int, once: bool) -> Por
     return Port(proc, address, number, rank, once=once)
 
 
-class PortReceiver(Generic[R]):
-    """The receiving end of a channel; it stays in the process that opened it."""
+class _End:
+    """What the receivers of one channel share: the last of them to go closes it."""
+
+    __slots__ = ("queue",)
 
     def __init__(self, queue: PortQueue) -> None:
-        self._queue = queue
+        self.queue = queue
+
+    def __del__(self) -> None:
+        self.queue.abandon()
+
+
+class PortReceiver(Generic[R]):
+    """The receiving end of a channel; it stays in the process that opened it.
+
+    The channel is closed when nobody has its receiver any more: what is sent then is dropped.
+    """
+
+    def __init__(self, end: _End) -> None:
+        self._end = end
 
     def recv(self) -> Future[R]:
-        """A future for the next value; an exception that was sent is raised by it."""
-        return self._queue.receive(ranked=False)
+        """A future for the next value; an exception that was sent is raised by it.
+
+        Raises, from the future:
+            EOFError: The channel is closed.
+        """
+        return self._end.queue.receive(ranked=False)
 
     def ranked(self) -> RankedPortReceiver[R]:
         """The same end, giving (rank of the sender, value)."""
-        return RankedPortReceiver(self._queue)
+        return RankedPortReceiver(self._end)
 
     def close(self) -> None:
         """Take no more messages."""
-        self._queue.close("its receiver was closed")
+        self._end.queue.close("its receiver was closed")
 
     def __reduce__(self) -> Any:
         raise TypeError("a PortReceiver stays where it was opened; send its Port instead")
@@ -149,12 +180,12 @@ class PortReceiver(Generic[R]):
 class RankedPortReceiver(Generic[R]):
     """The receiving end of a channel that also tells who sent."""
 
-    def __init__(self, queue: PortQueue) -> None:
-        self._queue = queue
+    def __init__(self, end: _End) -> None:
+        self._end = end
 
     def recv(self) -> Future[tuple[int, R]]:
         """A future for the next (rank of the sender, value)."""
-        return self._queue.receive(ranked=True)
+        return self._end.queue.receive(ranked=True)
 
 
 class Channel(Generic[R]):
@@ -169,19 +200,19 @@ class Channel(Generic[R]):
     @staticmethod
     def open(once: bool = False) -> tuple[Port[R], PortReceiver[R]]:  # noqa: FBT001, FBT002
         """Open a channel; ``once``: for exactly one message."""
-        port, queue = _open(once=once)
-        return port, PortReceiver(queue)
+        port, end = _open(once=once)
+        return port, PortReceiver(end)
 
     @staticmethod
     def open_ranked(once: bool = False) -> tuple[Port[R], RankedPortReceiver[R]]:  # noqa: FBT001, FBT002
         """Open a channel whose receiver also tells who sent."""
-        port, queue = _open(once=once)
-        return port, RankedPortReceiver(queue)
+        port, end = _open(once=once)
+        return port, RankedPortReceiver(end)
 
 
-def _open(*, once: bool) -> tuple[Port[Any], PortQueue]:
+def _open(*, once: bool) -> tuple[Port[Any], _End]:
     me = runtime()
     queue = PortQueue(me.reactor, once=once)
     number = me.new_port(queue)
     queue.on_close = lambda: me.forget_port(number)
-    return Port(me.id, "", number, 0, me, once=once), queue
+    return Port(me.id, "", number, 0, me, once=once), _End(queue)
