@@ -171,6 +171,7 @@ class Endpoint:
         Ties are broken at random. Ranks that are known to have failed are left out, as long as
         there are others.
         """
+        self._signature.check(args, kwargs)
         targets = self._actors.targets()
         outstanding = self._outstanding
         with _choosing:
