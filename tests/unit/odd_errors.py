@@ -146,6 +146,7 @@ MADE: dict[str, Callable[[], BaseException]] = {
     "a decoding error": _undecodable,
     "of a function": _local,
     "StopIteration": lambda: StopIteration(5),
+    "StopAsyncIteration": lambda: StopAsyncIteration(5),
     "KeyError": lambda: KeyError("missing"),
     "of two arguments": lambda: ValueError("one", "two"),
     "SystemExit": lambda: SystemExit(3),
@@ -161,13 +162,15 @@ CATCHABLE = {
     if kind
     not in {
         "cannot be derived from",
+        "StopIteration",
+        "StopAsyncIteration",
         "SystemExit",
         "KeyboardInterrupt",
         "CancelledError",
         "GeneratorExit",
     }
 }
-"""Kinds that an `ActorError` can be an instance of, too."""
+"""Kinds that an `ActorError` is an instance of, too. One that ends loops is to end none here."""
 
 
 def boom(kind: str) -> BaseException:
