@@ -32,6 +32,10 @@ class Victim(Actor):
         return self.value
 
     @endpoint
+    def echo(self, data: bytes) -> bytes:
+        return data
+
+    @endpoint
     def rank(self) -> int:
         return current_rank().rank
 
