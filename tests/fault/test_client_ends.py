@@ -208,14 +208,17 @@ def test_exec_and_exit_in_the_client_leave_nothing(script: Start, times: int):
 
 def test_clients_at_a_time_do_not_meddle(script: Start):
     """The end of one is nothing to the others."""
-    first, second = script(IN_SLEEP), script(
-        WORK
-        + """
+    first, second = (
+        script(IN_SLEEP),
+        script(
+            WORK
+            + """
         import time
         while True:
             print(list(victims.add.call(1).get(20).values()), flush=True)
             time.sleep(0.05)
 """
+        ),
     )
     assert (first.line(), second.line()) == ("ready", "ready")
 
@@ -252,7 +255,16 @@ def test_homes_may_be_shared_by_hosts(script: Start, tmp_path: Path):
 def test_a_directory_of_a_killed_host_is_removed_by_a_later_one(script: Start, tmp_path: Path):
     """Where agent, zygote and client were all killed at once, nobody else could."""
     env = {"XDG_RUNTIME_DIR": str(tmp_path)}
-    client = script(IN_SLEEP, env=env)
+    client = script(
+        """
+        import time
+        from danaus.actor import this_host
+        this_host().spawn_procs({"gpus": 2}).initialized.get()
+        print("ready", flush=True)
+        time.sleep(1000)
+        """,
+        env=env,
+    )
     assert client.line() == "ready"
     (directory,) = tmp_path.glob("danaus-*")
     agent = subprocess.run(
@@ -264,6 +276,7 @@ def test_a_directory_of_a_killed_host_is_removed_by_a_later_one(script: Start, t
         os.kill(pid, signal.SIGKILL)
     client.wait(5)
     assert directory.exists()
+    os.utime(directory, (0, 0))
 
     later = script(WORK, env=env)
 

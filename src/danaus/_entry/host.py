@@ -10,6 +10,7 @@ import sys
 
 from danaus._entry import proc as _proc  # before the fork: each proc has it at no cost
 from danaus._proc.agent import Agent
+from danaus._proc.place import remove_directory
 from danaus._proc.zygote import Zygote
 
 __all__ = ["main"]
@@ -28,6 +29,7 @@ def main() -> None:
         os.close(int(listener))
         launch = Zygote(theirs).serve()
         if launch is None:
+            remove_directory(os.path.dirname(address))  # an agent that was killed left it
             os._exit(0)
         del theirs
         _proc.run_proc(launch)

@@ -26,6 +26,7 @@ from danaus._proc import packet
 from danaus._proc.doorway import Doorway
 from danaus._proc.outlet import OUTPUT_KINDS, Outlet
 from danaus._proc.output import LogDirectory
+from danaus._proc.place import sweep
 from danaus._proc.record import ProcRecord
 from danaus._proc.system import become_subreaper, open_pidfd
 from danaus._proc.zygotes import Zygotes
@@ -101,6 +102,7 @@ class Agent:
         """Serve until the end."""
         self.reactor.run()
         self._doorway.close()
+        sweep(os.path.dirname(os.path.dirname(self.address)))
 
     # peers
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import socket
 import stat
 import tempfile
 from collections.abc import Generator
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from danaus._proc.place import make_directory, remove_directory
+from danaus._proc.place import make_directory, remove_directory, sweep
 
 
 @pytest.fixture
@@ -68,3 +70,45 @@ def test_a_directory_that_is_gone_already_is_no_fault(run: Path):
     remove_directory(str(run / "danaus-gone"))
 
     assert list(run.iterdir()) == []
+
+
+def left_by_a_killed_host(run: Path) -> Path:
+    directory = Path(make_directory(str(run)))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(directory / "s"))
+        listener.listen()
+    os.utime(directory, (0, 0))
+    return directory
+
+
+def test_sweep_removes_what_nobody_listens_to(run: Path):
+    left_by_a_killed_host(run)
+
+    sweep(str(run))
+
+    assert list(run.iterdir()) == []
+
+
+def test_sweep_spares_hosts_that_live_and_those_that_are_being_made(run: Path):
+    living, new, empty = (Path(make_directory(str(run))) for _ in range(3))
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as bound:
+        listener.bind(str(living / "s"))
+        listener.listen()
+        os.utime(living, (0, 0))
+        bound.bind(str(new / "s"))
+        os.utime(empty, (0, 0))
+
+        sweep(str(run))
+
+        assert sorted(run.iterdir()) == sorted([living, new, empty])
+
+
+def test_sweep_spares_hosts_of_other_machines_and_other_files(run: Path):
+    directory = left_by_a_killed_host(run)
+    other = directory.rename(run / f"danaus-zzzz{directory.name[-8:]}")
+    mine = left_by_a_killed_host(run).rename(run / "my-danaus-files")
+    os.utime(other, (0, 0))
+
+    sweep(str(run))
+
+    assert sorted(run.iterdir()) == sorted([other, mine])
