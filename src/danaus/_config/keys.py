@@ -129,28 +129,9 @@ _LIFE_AND_DEATH = (
         default="1m",
         doc="How long a worker that is attached to may take to answer, before the attach fails.",
     ),
-    Key(
-        "supervision_watchdog_timeout",
-        _DURATION,
-        default="2m",
-        doc="How long the owner of a mesh may be out of reach before calls on the mesh fail.",
-    ),
-    Key(
-        "mesh_orphan_timeout",
-        _DURATION,
-        default="1m",
-        doc="How long the hosts of a client that is out of reach keep its procs. The death of a "
-        "client on the same host is known at once and waits for nothing.",
-    ),
 )
 
 _MESSAGES = (
-    Key(
-        "max_cast_fanout",
-        _POSITIVE,
-        default=16,
-        doc="Number of children that each host agent has in the tree of a cast.",
-    ),
     Key(
         "direct_links_max",
         _COUNT,
@@ -176,12 +157,6 @@ _MESSAGES = (
         default=0,
         doc="Bytes of shared memory that messages under way may hold before their senders block. 0: "
         "a quarter of the memory.",
-    ),
-    Key(
-        "codec_max_frame_length",
-        _COUNT,
-        default=0,
-        doc="Bytes from which a message is refused as too large where it is sent. 0: no limit.",
     ),
 )
 
@@ -235,6 +210,25 @@ _OF_BUFFERS = "buffers choose the shortest way to the memory by themselves."
 
 _COMPATIBLE = (
     _compatible(
+        "supervision_watchdog_timeout",
+        _DURATION,
+        default="2m",
+        why="a death on this machine is known in milliseconds, and nothing is guessed from silence.",
+    ),
+    _compatible(
+        "mesh_orphan_timeout",
+        _DURATION,
+        default="1m",
+        why="the end of a client is known at once, and its procs end with it.",
+    ),
+    _compatible(
+        "max_cast_fanout",
+        _POSITIVE,
+        default=16,
+        why="on one machine a cast goes to each proc, or to its host's agent, directly.",
+    ),
+    _compatible("codec_max_frame_length", _COUNT, default=0, why="messages have no limit of size."),
+    _compatible(
         "read_log_buffer",
         _POSITIVE,
         default=100,
@@ -272,9 +266,7 @@ _COMPATIBLE = (
     _compatible(
         "small_write_threshold", _COUNT, default=256, why="small frames are always one write."
     ),
-    _compatible(
-        "max_cast_dimension_size", _POSITIVE, default=16, why="`max_cast_fanout` shapes casts."
-    ),
+    _compatible("max_cast_dimension_size", _POSITIVE, default=16, why="casts have no dimensions."),
     _compatible(
         "mesh_bootstrap_enable_pdeathsig",
         _FLAG,

@@ -13,9 +13,7 @@ __all__ = [
     "CAST",
     "DIAL",
     "FIRST_CONTROL",
-    "GATHERED",
     "HANDOVER",
-    "HELLO",
     "KEEP",
     "LOG",
     "LOG_END",
@@ -47,18 +45,16 @@ REPLY = 2
 SPAWN_ACTOR = 3
 """[to, actor, from, from actor, sequence, description]"""
 STOP_ACTOR = 4
-"""[to, actor, from, from actor, sequence, reason, reply port]"""
+"""[to, actor, from, from actor, sequence, reason, reply port, rank]"""
 SUPERVISE = 5
 """[to, owner actor, mesh, rank, failure, cause, failed in its clean-up?]"""
 BULK_DONE = 6
-"""[to, bytes]: so many bytes of shared memory were taken over"""
+"""[to, from, bytes]: so many bytes of shared memory were taken over"""
 PROBE = 7
 """[to, actor, [from, port], origin, steps]: does that call wait for the origin of this probe?"""
 
 FIRST_CONTROL = 16
 
-HELLO = 16
-"""[id, kind, pid, versions]: first frame of a client's or proc's link to an agent"""
 WELCOME = 17
 """[host name, agent pid, versions]"""
 SPAWN_PROCS = 18
@@ -89,8 +85,6 @@ KEEP = 29
 """[keep?]: the agent outlives its owner; it answers with another `WELCOME`"""
 CAST = 30
 """[kind, [[proc, routing], ...]]: hand the body to each of these procs, as a frame of that kind"""
-GATHERED = 31
-"""[[routing, part count], ...]: several replies in one frame"""
 LOG_END = 40
 """[client, mesh, host, pid, asked for?]: a proc whose output was sent has ended"""
 LOG_WINDOW = 41
