@@ -13,7 +13,7 @@ import traceback
 from typing import Any
 
 from danaus._wire.codec import Parts, dumps, loads
-from danaus.errors import MeshFailure, SupervisionError, actor_error, shorten
+from danaus.errors import MeshFailure, SerializationError, SupervisionError, actor_error, shorten
 
 __all__ = [
     "FAILED",
@@ -32,6 +32,9 @@ RAISED = 1
 """The parts are a closed exception (`close_error`)."""
 FAILED = 2
 """The parts are a closed failure (`close_failure`): what was called is dead."""
+
+_OURS = ("/danaus/_runtime/", "/danaus/_wire/", "/cloudpickle/")
+"""Where the frames lie that are none of the user's."""
 
 _TEXT = 16_384
 """Longest traceback that travels, in characters."""
@@ -53,9 +56,14 @@ def _strip(formatted: traceback.TracebackException, seen: set[int]) -> None:
     if id(formatted) in seen:
         return
     seen.add(id(formatted))
-    frames = [f for f in formatted.stack if "/danaus/_runtime/" not in f.filename]
-    if frames:
+    frames = [f for f in formatted.stack if not any(part in f.filename for part in _OURS)]
+    unsendable = formatted.exc_type is SerializationError
+    if frames or unsendable:
         formatted.stack = traceback.StackSummary.from_list(frames)
+    if unsendable:
+        # Its text says what could not be pickled, where, and why; how the pickler found out is
+        # of no use to anybody.
+        formatted.__cause__ = formatted.__context__ = None
     for other in (formatted.__cause__, formatted.__context__):
         if other is not None:
             _strip(other, seen)
