@@ -175,11 +175,9 @@ class AsyncDriver:
             if self._unstarted:
                 await self._let_start()
             is_async = spec is not None and spec.is_async
-            result = (
-                await method(*args, **kwargs)
-                if is_async
-                else await self._run_sync(method, args, kwargs)
-            )
+            result = (method if is_async else self._without_loop(method))(*args, **kwargs)
+            if is_async or inspect.isawaitable(result):
+                result = await result
         except Exception as error:  # noqa: BLE001  # border: user code
             cell.raised(call, error)
         except BaseException as error:  # noqa: BLE001  # border: user code
@@ -213,14 +211,17 @@ class AsyncDriver:
                 return self._cell.runtime.stopped_failure(self._cell, item.reason)
         return None
 
-    async def _run_sync(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a sync endpoint so that it sees no running loop, as on any sync actor."""
-        asyncio._set_running_loop(None)  # noqa: SLF001  # documented, for those who drive loops
-        try:
-            result = method(*args, **kwargs)
-        finally:
-            asyncio._set_running_loop(self._loop)  # noqa: SLF001
-        return await result if inspect.isawaitable(result) else result
+    def _without_loop(self, method: Any) -> Any:
+        """A sync endpoint that sees no running loop, as on any sync actor."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            asyncio._set_running_loop(None)  # noqa: SLF001  # documented, for those who drive loops
+            try:
+                return method(*args, **kwargs)
+            finally:
+                asyncio._set_running_loop(self._loop)  # noqa: SLF001
+
+        return run
 
     # concurrent endpoints
 

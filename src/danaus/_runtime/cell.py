@@ -167,10 +167,11 @@ class ActorCell:
             self._ended.set()
 
     def _is_async(self) -> bool:
-        for cls in self.cls.__mro__:
-            for value in vars(cls).values():
-                if isinstance(value, EndpointProperty) and value.is_async:
-                    return True
+        methods: dict[str, Any] = {}
+        for cls in reversed(self.cls.__mro__):
+            methods.update(vars(cls))
+        if any(isinstance(m, EndpointProperty) and m.is_async for m in methods.values()):
+            return True
         names = ("__supervise__", "__cleanup__", "_handle_undeliverable_message")
         return any(is_async_method(getattr(self.cls, n, None) or object) for n in names)
 
