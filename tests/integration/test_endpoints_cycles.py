@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from danaus.actor import ActorError, CycleError, this_host
@@ -18,25 +20,27 @@ def make_ring(cls: type[Ring]) -> tuple[Ring, Ring]:
 
 
 @pytest.mark.parametrize(
-    ("cls", "method", "path"),
+    ("cls", "method", "back"),
     [
-        (Ring, "ask_myself", "ring.ask_myself → ring.answer"),
-        (Ring, "ask_round", "ring.ask_round → ring.ask_back → ring.answer"),
-        (Ring, "ask_round_by_stream", "ring.ask_round_by_stream → ring.ask_back → ring.answer"),
-        (AsyncRing, "ask_round", "ring.ask_round → ring.ask_back → ring.answer"),
-        (AsyncRing, "await_myself", "ring.await_myself → ring.answer"),
-        (AsyncRing, "await_round", "ring.await_round → ring.await_back → ring.answer"),
+        (Ring, "ask_myself", ""),
+        (Ring, "ask_round", "ask_back"),
+        (Ring, "ask_round_by_stream", "ask_back"),
+        (AsyncRing, "ask_round", "ask_back"),
+        (AsyncRing, "await_myself", ""),
+        (AsyncRing, "await_round", "await_back"),
     ],
 )
-def test_a_cycle_of_waits_is_an_error_that_shows_it(cls: type[Ring], method: str, path: str):
-    """E13: a cycle is reported, and all actors in it go on."""
+def test_a_cycle_of_waits_is_an_error_that_shows_it(cls: type[Ring], method: str, back: str):
+    """E13: a cycle is reported, by whichever actor finds it first, and all of them go on."""
     one, other = make_ring(cls)
 
     with pytest.raises(CycleError) as raised:
         getattr(one, method).call_one().get(10)
 
     assert isinstance(raised.value, ActorError)
-    assert f"calls wait for each other: {path}." in str(raised.value)
+    path = re.search(r"calls wait for each other: (.*?)\. None", str(raised.value))
+    assert path
+    assert set(re.findall(r"ring\.(\w+)", path[1])) == {method, "answer", back} - {""}
     assert one.answer.call_one().get(10) == "here"
     assert other.answer.call_one().get(10) == "here"
 
