@@ -7,13 +7,17 @@ import os
 import signal
 import socket
 import sys
+import time
 
 from danaus._entry import proc as _proc  # before the fork: each proc has it at no cost
 from danaus._proc.agent import Agent
-from danaus._proc.place import remove_directory
+from danaus._proc.place import ERRORS, remove_directory
 from danaus._proc.zygote import Zygote
 
 __all__ = ["main"]
+
+_READING_TIME = 0.5
+"""Seconds in which clients can read the last words of an agent that has crashed."""
 
 
 def main() -> None:
@@ -29,16 +33,24 @@ def main() -> None:
         os.close(int(listener))
         launch = Zygote(theirs).serve()
         if launch is None:
-            remove_directory(os.path.dirname(address))  # an agent that was killed left it
+            _remove_what_is_left(os.path.dirname(address))
             os._exit(0)
         del theirs
         _proc.run_proc(launch)
         return
     theirs.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    agent = Agent(socket.socket(fileno=int(listener)), address, name, owner, ours)
+    agent = Agent(socket.socket(fileno=int(listener)), address, name, owner, ours, pid)
     signal.signal(signal.SIGTERM, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
     agent.run()
+
+
+def _remove_what_is_left(directory: str) -> None:
+    """An agent that was killed, or has crashed, could not remove its directory."""
+    errors = os.path.join(directory, ERRORS)
+    if os.path.exists(errors) and os.path.getsize(errors):
+        time.sleep(_READING_TIME)
+    remove_directory(directory)
 
 
 if __name__ == "__main__":

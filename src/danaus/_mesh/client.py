@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from danaus import _config
 from danaus._mesh.logs import ClientLogs
 from danaus._mesh.proc_mesh import own_mesh
-from danaus._proc.place import remove_directory
 from danaus._runtime import python_logs
 from danaus._runtime.call import Stop
 from danaus._runtime.collect import PortQueue
@@ -145,7 +144,7 @@ def _prepare(made: Runtime) -> None:
     made.faults.on_unhandled = _on_unhandled
     made.output = ClientLogs(made)
     made.control.on_output = made.output.on_output
-    made.faults.on_agent_lost = made.output.on_agent_lost
+    made.faults.on_agent_lost = lambda address, why: _on_agent_lost(made, address, why)
     made.faults.when_shown = made.output.when_shown
     python_logs.install()
     made.faults.last_words = lambda at: (
@@ -153,6 +152,14 @@ def _prepare(made: Runtime) -> None:
     )
     made.make_own_mesh = own_mesh
     made.exit_hooks.append(lambda: _shut_down(made, _EXIT_PATIENCE))
+
+
+def _on_agent_lost(made: Runtime, address: str, why: str) -> None:
+    made.output.on_agent_lost(address, why)
+    local = made.local
+    if local is not None and local.address == address and not made.faults.closing:
+        made.local = None  # who asks for this host again gets another
+        threading.Thread(target=local.reap, name="danaus-reap", daemon=True).start()
 
 
 def _shut_down(made: Runtime, patience: float) -> None:
@@ -183,12 +190,8 @@ def _end_local_host(made: Runtime, patience: float) -> None:
     link = made.routes.agents.get(local.address)
     if link is not None:
         link.send_small(kinds.SHUTDOWN, b"\x90", b"")
-    try:
-        local.process.wait(patience)
-    except Exception:  # noqa: BLE001  # it ends by itself when the link does
-        made.routes.flush(0.2)
-    else:
-        remove_directory(os.path.dirname(local.address))  # an agent that was killed could not
+    if not local.reap(patience):
+        made.routes.flush(0.2)  # it ends by itself when the link does
 
 
 def _stop_actors(made: Runtime) -> None:

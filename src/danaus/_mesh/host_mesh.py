@@ -310,8 +310,7 @@ def local_host(me: Runtime) -> Host:
         if me.local is None:
             process = start_host(me.host, me.id, at_socket=me.routes.agent)
             me.local = process
-            if not me.address:
-                me.address = process.address
+            me.address = process.address
             if me.routes.agent(process.address) is None:
                 raise RuntimeError(f"the agent of this host did not start: {process.last_words()}")
         return (me.host, me.local.address)

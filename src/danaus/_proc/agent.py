@@ -77,14 +77,22 @@ class Agent:
         name: The host's name, as users see it.
         owner: Id of the client whose end is the agent's end; empty for a host that stays.
         zygote: Connection to the zygote.
+        zygote_pid: The zygote.
     """
 
     def __init__(
-        self, listener: socket.socket, address: str, name: str, owner: str, zygote: socket.socket
+        self,
+        listener: socket.socket,
+        address: str,
+        name: str,
+        owner: str,
+        zygote: socket.socket,
+        zygote_pid: int,
     ) -> None:
         self.name = name
         self.address = address
         self._owner = owner
+        self._zygote_pid = zygote_pid
         self.reactor = Reactor()
         self.procs: dict[str, ProcRecord] = {}
         self.clients: dict[str, Client] = {}
@@ -398,13 +406,16 @@ class Agent:
                 return
         for client in self.clients.values():
             client.link.close()
-        self._zygotes.close()
+        self._zygotes.close(self._zygote_pid)
         self.reactor.close()
 
     def _on_zygote_lost(self, zygote: int) -> None:
         for record in list(self.procs.values()):
             if zygote in (0, record.zygote):
-                self._proc_ended(record, record.ended(signal.SIGKILL, oom=False))
+                report = record.ended(signal.SIGKILL, oom=False)
+                report["text"] = "the zygote of its host has died, and all its processes with it"
+                report["cause"] = f"zygote {zygote} of {self.address}"
+                self._proc_ended(record, report)
         if zygote == 0:
             self._ending = True
             self._finish()

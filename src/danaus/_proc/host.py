@@ -51,6 +51,15 @@ class HostProcess:
         except OSError:
             return ""
 
+    def reap(self, patience: float = 5.0) -> bool:
+        """Wait for its end, at most ``patience`` seconds. False: it has not ended."""
+        try:
+            self.process.wait(patience)
+        except Exception:  # noqa: BLE001  # it is being ended: nothing else matters
+            return False
+        remove_directory(os.path.dirname(self.address))  # one that was killed could not
+        return True
+
 
 def start_host(
     name: str,

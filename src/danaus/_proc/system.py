@@ -13,6 +13,7 @@ __all__ = [
     "children_of",
     "die_with_parent",
     "is_running",
+    "kill_tree",
     "open_pidfd",
     "peer_credentials",
     "signal_group",
@@ -139,3 +140,13 @@ def signal_group(pid: int, number: int) -> None:
             send(pid, number)
         except (ProcessLookupError, PermissionError):
             continue
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and its living descendants, deepest first."""
+    for child in children_of(pid):
+        kill_tree(child)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -27,7 +27,7 @@ from typing import Any
 
 from danaus._proc import packet
 from danaus._proc.launch import Launch, enter
-from danaus._proc.system import become_subreaper, children_of, signal_group
+from danaus._proc.system import become_subreaper, children_of, kill_tree, signal_group
 
 __all__ = ["Zygote"]
 
@@ -178,7 +178,7 @@ class Zygote:
         for child in children_of(os.getpid()):
             known = child in self._pids or child in self._branches
             if not known and _belongs(child, marks, dead):
-                _kill_tree(child)
+                kill_tree(child)
 
     def _end(self) -> None:
         for pid in self._pids:
@@ -186,7 +186,7 @@ class Zygote:
         # What they leave behind becomes ours as they die: go on until nothing is left.
         while True:
             for child in children_of(os.getpid()):
-                _kill_tree(child)
+                kill_tree(child)
             try:
                 os.waitpid(-1, 0)
             except ChildProcessError:
@@ -205,12 +205,3 @@ def _belongs(pid: int, marks: set[bytes], sessions: Container[int]) -> bool:
             return not marks.isdisjoint(file.read().split(b"\0"))
     except OSError:
         return False
-
-
-def _kill_tree(pid: int) -> None:
-    for child in children_of(pid):
-        _kill_tree(child)
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from danaus._net.descriptors import rights
 from danaus._proc import packet
 from danaus._proc.exits import oom_kills
+from danaus._proc.system import children_of, kill_tree
 
 if TYPE_CHECKING:
     from danaus._net.reactor import Reactor
@@ -166,12 +167,20 @@ class Zygotes:
         self._oom = now
         return grown
 
-    def close(self) -> None:
-        """Let the zygotes end what is left, and wait until they have."""
+    def close(self, pid: int = 0) -> None:
+        """Let the zygotes end what is left, and wait until they have.
+
+        Args:
+            pid: The plain zygote. What is there after it, it could not end because it was killed.
+        """
         for connection in self._connections:
             connection.close()
-        while True:
-            try:
+        try:
+            if pid:
+                os.waitpid(pid, 0)
+            while True:
+                for child in children_of(os.getpid()) if pid else ():
+                    kill_tree(child)
                 os.waitpid(-1, 0)
-            except ChildProcessError:
-                return
+        except ChildProcessError:
+            return

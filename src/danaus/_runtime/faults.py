@@ -256,12 +256,12 @@ class Faults:
 
     def agent_died(self, address: str, why: str) -> None:
         """The link to an agent has ended: everything on its host is gone."""
+        words = self.last_words(address)
         if self.on_agent_lost is not None:
             self.on_agent_lost(address, why)
         with self._lock:
             procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
         procs.update(self._runtime.routes.known_at(address))
-        words = self.last_words(address)
         text = f"it is gone with its host's agent ({why})" + (f": {words}" if words else "")
         expected = self.closing or address in self.ending
         report = {"text": text, "stopping": expected, "cause": address}
