@@ -395,3 +395,24 @@ def test_a_context_that_was_shut_down_can_be_made_again(faults: Faults):
     assert again.add.call_one(1).get(20) == 1
     with pytest.raises(SupervisionError):
         first.add.call_one(1).get(20)
+
+
+@pytest.mark.parametrize("timeout", [-1.0, float("nan"), float("inf"), float("-inf"), 1e300])
+def test_a_wrong_time_for_the_hosts_to_end_ends_nothing(timeout: float, faults: Faults):
+    victim = this_host().spawn_procs().spawn("victim", Victim)
+
+    with pytest.raises(ValueError, match="host_timeout must be a finite number"):
+        shutdown_context(host_timeout=timeout)
+
+    assert victim.add.call_one(1).get(20) == 1
+
+
+@pytest.mark.parametrize("timeout", [0, 20.0])
+def test_the_time_for_the_hosts_to_end_may_be_given(timeout: float, faults: Faults):
+    victim = this_host().spawn_procs().spawn("victim", Victim)
+    assert victim.add.call_one(1).get(20) == 1
+
+    assert shutdown_context(host_timeout=timeout).get(20) is None
+
+    with pytest.raises(SupervisionError):
+        victim.add.call_one(1).get(20)

@@ -159,6 +159,36 @@ def test_a_bootstrap_command_starts_the_processes(tmp_path: Path) -> None:
     assert sys.executable in marker.read_text()
 
 
+def test_a_command_may_inherit_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_CLIENT", "yes")
+    base = default_bootstrap_cmd()
+    command = BootstrapCommand(
+        base.program, base.arg0, base.args, {**base.env, "FROM_COMMAND": "yes"}, inherit_env=False
+    )
+
+    inspector = (
+        this_host()
+        .spawn_procs(bootstrap_command=command, env={"FROM_SPAWN": "yes"})
+        .spawn("i", Inspector)
+    )
+
+    names = ["FROM_CLIENT", "FROM_COMMAND", "FROM_SPAWN"]
+    found = [inspector.variable.call_one(name).get(20) for name in names]
+    assert found == [None, "yes", "yes"]
+
+
+def test_the_default_command_inherits_its_hosts_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FROM_CLIENT", "yes")
+    command = default_bootstrap_cmd()
+    assert "FROM_CLIENT" not in command.env
+
+    inspector = this_host().spawn_procs(bootstrap_command=command).spawn("i", Inspector)
+
+    assert inspector.variable.call_one("FROM_CLIENT").get(20) == "yes"
+
+
 def test_a_command_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("danaus.actor.unhandled_fault_hook", lambda _failure: None)
     command = BootstrapCommand("/nowhere/python", None, [], {})

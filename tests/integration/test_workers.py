@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
 
-from danaus.actor import attach_to_workers, enable_transport
+from danaus.actor import Future, attach_to_workers, enable_transport
 from danaus.config import configured
 from tests.integration.spawn_actors import Inspector
 
@@ -68,6 +69,61 @@ def test_an_address_where_nobody_serves_is_named(tmp_path: Path) -> None:
             hosts.initialized.get(20)
     with pytest.raises(RuntimeError, match=r"attach failed.*nobody"):
         hosts.spawn_procs()
+
+
+def test_addresses_may_come_later(tmp_path: Path) -> None:
+    asked, told = Event(), Event()
+
+    async def address_of(place: str) -> str:
+        asked.set()
+        assert told.wait(20)
+        return place
+
+    with workers(tmp_path, 2) as addresses:
+        hosts = attach_to_workers(workers=[Future._from_coro(address_of(a)) for a in addresses])
+        assert hosts.extent.sizes == [2]
+        first = hosts.slice(hosts=0)
+        assert asked.wait(20)
+        with pytest.raises(TimeoutError):
+            hosts.initialized.get(0.05)
+        told.set()
+
+        names = hosts.spawn_procs().spawn("i", Inspector).place.call().get(20)
+        assert [rank for _, rank, _ in names.values()] == [0, 1]
+        assert first.spawn_procs().spawn("i", Inspector).place.call_one().get(20)
+        hosts.shutdown().get(20)
+
+
+@pytest.mark.parametrize("address", ["tcp://node1:22222", None])
+def test_an_address_that_cannot_be_had_fails_the_attachment(address: str | None) -> None:
+    async def find() -> str:
+        if address is None:
+            raise LookupError("no such machine")
+        return address
+
+    hosts = attach_to_workers(workers=[Future._from_coro(find())], name="trainers")
+
+    with pytest.raises(RuntimeError, match=r"attach failed: host 'trainers_0' has no address"):
+        hosts.initialized.get(20)
+    with pytest.raises(RuntimeError, match="attach failed"):
+        hosts.spawn_procs()
+
+
+def test_a_worker_may_be_reached_by_another_path_than_it_serves_at(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    (tmp_path / "far").mkdir()
+    link.symlink_to(tmp_path / "far")
+    address = f"ipc://{link}/w@ipc://{tmp_path}/far/w"
+    process = subprocess.Popen([sys.executable, "-c", WORKER.format(address)])
+    try:
+        hosts = attach_to_workers(workers=[address])
+
+        assert hosts.initialized.get(20) is True
+        hosts.shutdown().get(20)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait(20)
 
 
 @pytest.mark.parametrize("address", ["tcp://node1:22222", "node1", ""])

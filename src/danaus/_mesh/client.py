@@ -37,6 +37,9 @@ __all__ = [
 _FETCH_PATIENCE = 1.0
 """Seconds that the end waits for the last output of procs."""
 
+_PATIENCE = 15.0
+"""Seconds that the hosts of the script have to end, unless it asks for another time."""
+
 _EXIT_PATIENCE = 2.0
 """Seconds that the end of the interpreter waits for the hosts of the script to end."""
 
@@ -192,6 +195,10 @@ def _end_local_host(made: Runtime, patience: float) -> None:
         link.send_small(kinds.SHUTDOWN, b"\x90", b"")
     if not local.reap(patience):
         made.routes.flush(0.2)  # it ends by itself when the link does
+        # A client that goes on shall not keep what has ended as a zombie.
+        threading.Thread(
+            target=local.reap, args=(_PATIENCE,), name="danaus-reap", daemon=True
+        ).start()
 
 
 def _stop_actors(made: Runtime) -> None:
@@ -204,11 +211,22 @@ def _stop_actors(made: Runtime) -> None:
         cell.wait_ended(max(0.0, deadline - time.monotonic()))
 
 
-def shutdown_context() -> Future[None]:
+def shutdown_context(*, host_timeout: float | None = None) -> Future[None]:
     """End all that this script owns, its hosts included. Twice is the same as once.
 
     What needs a context afterwards makes a new one.
+
+    Args:
+        host_timeout: Seconds that the hosts have to end in good order.
+
+    Raises:
+        ValueError: The timeout is negative, or no finite number; nothing was ended.
     """
+    patience = _PATIENCE if host_timeout is None else host_timeout
+    if not 0 <= patience <= threading.TIMEOUT_MAX:
+        raise ValueError(
+            f"host_timeout must be a finite number of seconds, at least 0, got {host_timeout!r}"
+        )
     done = new_future(None)
     made = existing_runtime()
     if made is None or made.root is None:
@@ -217,7 +235,7 @@ def shutdown_context() -> Future[None]:
 
     def end() -> None:
         try:
-            _shut_down(made, 15.0)
+            _shut_down(made, patience)
         except BaseException as error:  # noqa: BLE001  # handed to who waits
             done.set_error(error)
         else:

@@ -55,7 +55,7 @@ class HostMesh(MeshTrait):
         end: Callable[[], None] | None = None,
         attached: Future[bool] | None = None,
     ) -> None:
-        self._hosts = list(hosts)
+        self._all_hosts = hosts
         self._shape_now = shape
         self._python = python
         self._end_hosts = end
@@ -78,7 +78,7 @@ class HostMesh(MeshTrait):
         return self._shape_now
 
     def _new_with_shape(self, shape: Shape) -> HostMesh:
-        return HostMesh(self._hosts, shape, python=self._python, attached=self._attached)
+        return HostMesh(self._all_hosts, shape, python=self._python, attached=self._attached)
 
     def __bool__(self) -> bool:
         return True
@@ -99,7 +99,18 @@ class HostMesh(MeshTrait):
         return False
 
     def _selected(self) -> list[Host]:
-        return [self._hosts[rank] for rank in self._ndslice.ranks()]
+        hosts = self._hosts()
+        return [hosts[rank] for rank in self._ndslice.ranks()]
+
+    def _hosts(self) -> Sequence[Host]:
+        """All hosts, of which the shape selects; waits until they are attached.
+
+        Raises:
+            RuntimeError: They could not be attached.
+        """
+        if self._attached is not None:
+            self._attached.get()
+        return self._all_hosts
 
     # procs
 
@@ -148,8 +159,6 @@ class HostMesh(MeshTrait):
             raise ValueError(
                 f"proc_bind length ({len(proc_bind)}) must equal procs_per_host ({per})"
             )
-        if self._attached is not None:
-            self._attached.get()
         hosts = self._selected()
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
@@ -165,7 +174,11 @@ class HostMesh(MeshTrait):
         if not os.path.exists(path):
             raise ValueError(f"there is no interpreter at {path}")
         made = HostMesh(
-            self._hosts, self._shape_now, python=path, end=self._end_hosts, attached=self._attached
+            self._all_hosts,
+            self._shape_now,
+            python=path,
+            end=self._end_hosts,
+            attached=self._attached,
         )
         made._spawned = self._spawned
         return made
@@ -221,7 +234,7 @@ class HostMesh(MeshTrait):
         await self.shutdown()
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (self._hosts, self._shape_now, self._python))
+        return (_rebuild, (list(self._hosts()), self._shape_now, self._python))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HostMesh):

@@ -47,15 +47,19 @@ Environment = Mapping[str, str | None]
 """Variables by name; None removes one."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class BootstrapCommand:
     """A command that becomes a proc.
+
+    Its attributes may be set; a spawn uses them as they were when it was asked for.
 
     Attributes:
         program: Path of the program, or its name on PATH.
         arg0: What it sees as its own name; None for the same.
         args: Its arguments.
-        env: Variables that are added to its host's environment; None removes one.
+        env: Variables that it sets; None removes one. Any mapping is taken, and copied.
+        inherit_env: True to add them to its host's environment, False for no others. The `env` of
+            `HostMesh.spawn_procs` is added in either case.
 
     Raises:
         TypeError: A variable is no text.
@@ -65,19 +69,22 @@ class BootstrapCommand:
     arg0: str | None
     args: list[str]
     env: Environment
+    inherit_env: bool = True
 
-    def __post_init__(self) -> None:
-        for name, value in self.env.items():
-            _check_variable(name, value)
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Also how the fields are first set.
+        object.__setattr__(self, name, _variables(value) if name == "env" else value)
 
     def with_env(self, env: Environment) -> BootstrapCommand:
         """The same command with further variables; a later value replaces an earlier one."""
         return replace(self, env={**self.env, **env})
 
 
-def _check_variable(name: object, value: object) -> None:
-    if not isinstance(name, str) or not (value is None or isinstance(value, str)):
-        raise TypeError(f"an environment maps names to text or None, got {name!r}: {value!r}")
+def _variables(env: Mapping[Any, Any]) -> dict[str, str | None]:
+    for name, value in env.items():
+        if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+            raise TypeError(f"an environment maps names to text or None, got {name!r}: {value!r}")
+    return dict(env)
 
 
 def default_bootstrap_cmd() -> BootstrapCommand:
@@ -204,6 +211,7 @@ class Spawner:
                 "arg0": command.arg0,
                 "args": list(command.args),
                 "env": dict(command.env),
+                "inherit": command.inherit_env,
             }
         return overrides
 

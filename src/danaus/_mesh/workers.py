@@ -1,6 +1,7 @@
 """Hosts that somebody else starts: a worker serves at an address, a client attaches to it.
 
-Addresses are ``ipc://PATH``: a Unix socket on this machine, for the same user only.
+Addresses are ``ipc://PATH``: a Unix socket on this machine, for the same user only. Where a worker
+is reached by another path than it serves at, ``ipc://REACHED@ipc://SERVED`` says both.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def run_worker_loop_forever(
     """Serve as a host until it is shut down: the calling process becomes the host's agent.
 
     Args:
-        address: ``ipc://PATH``; the socket is made there, for this user only.
+        address: ``ipc://PATH``; the socket is made there, for this user only. Of two, the second.
         key: Without effect on this machine, where the kernel tells who connects.
         ca: Likewise.
         private_key: Likewise.
@@ -50,7 +51,7 @@ def run_worker_loop_forever(
         OSError: The socket cannot be made there; another worker may serve at that path.
     """
     del key, ca, private_key
-    path = _path_of(address)
+    path = _path_of(address, serve=True)
     listener = socket.socket(socket.AF_UNIX)
     mask = os.umask(0o077)
     try:
@@ -74,13 +75,13 @@ def attach_to_workers(
 
     Args:
         ca: Without effect on this machine, where the kernel tells who connects.
-        workers: Addresses, or futures of addresses.
+        workers: Addresses, or futures of addresses, which are waited for in the background.
         name: Name of the mesh, for people.
         private_key: Like ``ca``.
 
     Returns:
-        A mesh ``{hosts: N}``. `HostMesh.initialized` raises where a worker does not answer within
-        ``mesh_attach_config_timeout``; so does spawning on it.
+        A mesh ``{hosts: N}``. `HostMesh.initialized` raises where an address cannot be had, or a
+        worker does not answer within ``mesh_attach_config_timeout``; so does spawning on it.
 
     Raises:
         ValueError: There are no addresses, or one is of another kind than ``ipc://PATH``.
@@ -88,19 +89,21 @@ def attach_to_workers(
     del ca, private_key
     if not workers:
         raise ValueError("attach_to_workers needs at least one address")
-    addresses = [w if isinstance(w, str) else w.get() for w in workers]
+    known = [w if isinstance(w, Future) else _path_of(w) for w in workers]
     label = name or "host"
-    hosts = [(f"{label}_{i}", _path_of(address)) for i, address in enumerate(addresses)]
+    # Complete when `attached` is settled, before which nobody looks at it.
+    hosts: list[tuple[str, str]] = []
     attached: Future[bool] = new_future(runtime().reactor)
     threading.Thread(
-        target=_wait_for, args=(hosts, attached), name="danaus-attach", daemon=True
+        target=_attach, args=(label, known, hosts, attached), name="danaus-attach", daemon=True
     ).start()
-    shape = Shape(["hosts"], NDSlice.new_row_major([len(hosts)]))
-    return HostMesh(hosts, shape, attached=attached, end=lambda: _end(hosts))
+    shape = Shape(["hosts"], NDSlice.new_row_major([len(known)]))
+    return HostMesh(hosts, shape, attached=attached, end=lambda: _end(hosts, attached))
 
 
-def _end(hosts: Sequence[tuple[str, str]]) -> None:
+def _end(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
     """Tell the workers to end, and wait until their links have ended."""
+    attached.exception()  # settled, whether they all answer or not
     links = [link for _, address in hosts if (link := runtime().routes.agent(address)) is not None]
     for link in links:
         link.send_small(kinds.SHUTDOWN, _NOTHING, b"")
@@ -111,6 +114,26 @@ def _end(hosts: Sequence[tuple[str, str]]) -> None:
                 f"{sum(not link.lost for link in links)} of {len(links)} workers have not ended"
             )
         time.sleep(_PAUSE)
+
+
+def _attach(
+    label: str,
+    known: Sequence[str | Future[str]],
+    hosts: list[tuple[str, str]],
+    attached: Future[bool],
+) -> None:
+    """Fill ``hosts``, then wait for them."""
+    for i, place in enumerate(known):
+        host = f"{label}_{i}"
+        try:
+            path = place if isinstance(place, str) else _path_of(place.get())
+        except BaseException as error:  # noqa: BLE001  # it is reported to who waits
+            failure = RuntimeError(f"attach failed: host {host!r} has no address: {error}")
+            failure.__cause__ = error
+            attached.set_error(failure)
+            return
+        hosts.append((host, path))
+    _wait_for(hosts, attached)
 
 
 def _wait_for(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
@@ -147,7 +170,10 @@ def enable_transport(transport: Any) -> None:
         )
 
 
-def _path_of(address: str) -> str:
+def _path_of(address: str, *, serve: bool = False) -> str:
+    reached, both, served = address.rpartition("@ipc://")
+    if both:
+        address = f"ipc://{served}" if serve else reached
     scheme, separator, rest = address.partition(":")
     if not separator or scheme not in _LOCAL:
         raise ValueError(

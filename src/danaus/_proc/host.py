@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from danaus._proc.launch import import_path
+from danaus._proc.launch import PROC_MARK, import_path
 from danaus._proc.place import ERRORS, SOCKET, make_directory, remove_directory
 
 if TYPE_CHECKING:
@@ -85,8 +85,6 @@ def start_host(
         OSError: There is no place for its socket, or the process cannot be started.
     """
     import subprocess  # only where a host is started
-
-    from danaus._proc.zygote import PROC_MARK
 
     directory = make_directory(within)
     address = os.path.join(directory, SOCKET)

@@ -15,7 +15,20 @@ from typing import Any
 from danaus._proc.exits import NOT_STARTED
 from danaus._proc.system import die_with_parent
 
-__all__ = ["EXEC_VARIABLE", "START", "Launch", "enter", "from_exec", "import_path", "needs_exec"]
+__all__ = [
+    "EXEC_VARIABLE",
+    "PROC_MARK",
+    "START",
+    "Launch",
+    "enter",
+    "from_exec",
+    "import_path",
+    "needs_exec",
+    "own_variables",
+]
+
+PROC_MARK = "DANAUS_PROC_ID"
+"""Variable that a proc and all that it starts have, and by which they are found when it ended."""
 
 EXEC_VARIABLE = "_DANAUS_PROC"
 """Tells an exec'd interpreter the descriptors of its control link and of its description."""
@@ -141,9 +154,9 @@ def _exec(launch: Launch) -> None:
     os.lseek(description, 0, os.SEEK_SET)
     os.set_inheritable(description, True)
     os.set_inheritable(launch.control, True)
-    env = dict(os.environ)
-    env[EXEC_VARIABLE] = f"{launch.control},{description}"
     command = spec.get("command")
+    env = dict(os.environ) if not command or command["inherit"] else own_variables(spec)
+    env[EXEC_VARIABLE] = f"{launch.control},{description}"
     if command:
         arguments = [command["arg0"] or command["program"], *command["args"]]
         for name, value in command["env"].items():
@@ -161,6 +174,17 @@ def _exec(launch: Launch) -> None:
         arguments = [*wrap, program, *arguments[1:]]
         program = wrap[0]
     os.execvpe(program, arguments, env)  # noqa: S606  # no shell, as it should be
+
+
+def own_variables(spec: dict[str, Any]) -> dict[str, str]:
+    """The environment of a proc that inherits none.
+
+    It keeps the mark by which its host finds what it leaves behind.
+    """
+    wanted: dict[str, str | None] = spec.get("env") or {}
+    env = {name: value for name, value in wanted.items() if value is not None}
+    env[PROC_MARK] = spec["id"]
+    return env
 
 
 def from_exec() -> Launch:

@@ -26,13 +26,10 @@ from collections.abc import Container
 from typing import Any
 
 from danaus._proc import packet
-from danaus._proc.launch import Launch, enter
+from danaus._proc.launch import PROC_MARK, Launch, enter
 from danaus._proc.system import become_subreaper, children_of, kill_tree, signal_group
 
 __all__ = ["Zygote"]
-
-PROC_MARK = "DANAUS_PROC_ID"
-"""Environment variable by which descendants of a proc are recognised."""
 
 
 class Zygote:

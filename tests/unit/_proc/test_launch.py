@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from danaus._proc import launch
-from danaus._proc.launch import EXEC_VARIABLE, from_exec, import_path, needs_exec
+from danaus._proc.launch import (
+    EXEC_VARIABLE,
+    PROC_MARK,
+    from_exec,
+    import_path,
+    needs_exec,
+    own_variables,
+)
 
 
 @pytest.mark.parametrize(
@@ -128,3 +135,10 @@ def test_another_environment_keeps_its_own_packages(description: Any):
 
 def test_the_program_of_an_execd_proc_can_be_compiled():
     compile(launch.START, "<start>", "exec")
+
+
+def test_a_proc_that_inherits_nothing_keeps_its_mark():
+    spec = {"id": "p-1", "env": {"A": "1", "B": None}}
+
+    assert own_variables(spec) == {"A": "1", PROC_MARK: "p-1"}
+    assert own_variables({"id": "p-1"}) == {PROC_MARK: "p-1"}
