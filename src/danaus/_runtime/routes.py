@@ -87,27 +87,31 @@ class Routes:
         if proc in self.dead:
             return None
         with self._lock:
-            link = self.links.get(proc)
-            if link is not None and not link.lost:
-                return link
-            if len(self.links) >= _config.get("direct_links_max"):
-                agent = self.agents.get(address)
-                if agent is not None:
-                    return agent
-            return self._dial(proc, address)
+            link, gone = self._open(proc, address)
+        if gone:
+            # Without the lock: those who are told may need a link themselves.
+            self.bury(proc, None)
+        return link
 
-    def _dial(self, proc: str, address: str) -> Link | None:
+    def _open(self, proc: str, address: str) -> tuple[Link | None, bool]:
+        """The link to a process, or to its agent; and whether the agent is gone, and it with it."""
+        link = self.links.get(proc)
+        if link is not None and not link.lost:
+            return link, False
+        if len(self.links) >= _config.get("direct_links_max"):
+            agent = self.agents.get(address)
+            if agent is not None:
+                return agent, False
         address = address or self._addresses.get(proc, "")
         if not address:
-            return None  # it may live, but there is no way to it
+            return None, False  # it may live, but there is no way to it
         sock = connect(address, [kinds.DIAL, self.me, proc])
         if sock is None:
-            self.bury(proc, None)
-            return None
+            return None, True
         link = Link(sock, self.reactor, self._on_frame, self._on_link_lost, proc)
         self.links[proc] = link
         self._addresses[proc] = address
-        return link
+        return link, False
 
     def agent(self, address: str) -> Link | None:
         """The link to an agent, opened if need be; None when there is no agent there."""
@@ -199,7 +203,11 @@ class Routes:
         if pause > _PATIENCE:
             self.bury(proc, None)
             return
-        sock = connect(address, [kinds.DIAL, self.me, proc])
+        try:
+            sock = connect(address, [kinds.DIAL, self.me, proc])
+        except OSError:  # no descriptor is left, say
+            self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
+            return
         if sock is None:
             self.bury(proc, None)
             return
