@@ -35,12 +35,19 @@ from danaus._mesh.host_mesh import (
     this_host,
     this_proc,
 )
+from danaus._mesh.mocks import (
+    get_actor_class,
+    get_actor_mock_registry_state,
+    patch_actor,
+    set_actor_mock_registry_state,
+)
 from danaus._mesh.proc_mesh import (
     ProcMesh,
     register_proc_mesh_spawn_callback,
     unregister_proc_mesh_spawn_callback,
 )
 from danaus._mesh.workers import attach_to_workers, enable_transport, run_worker_loop_forever
+from danaus._runtime.call import UndeliverableMessageEnvelope
 from danaus._runtime.context import Context, CreatorInstance, Instance
 from danaus._runtime.future import Future
 from danaus._runtime.ports import Channel, Port, PortReceiver, RankedPortReceiver
@@ -75,6 +82,7 @@ __all__ = [
     "Shape",
     "Slice",
     "SupervisionError",
+    "UndeliverableMessageEnvelope",
     "ValueMesh",
     "ValueStream",
     "as_endpoint",
@@ -88,10 +96,14 @@ __all__ = [
     "default_bootstrap_cmd",
     "enable_transport",
     "endpoint",
+    "get_actor_class",
+    "get_actor_mock_registry_state",
     "get_or_spawn_controller",
+    "patch_actor",
     "register_proc_mesh_spawn_callback",
     "run_worker_loop_forever",
     "send",
+    "set_actor_mock_registry_state",
     "shutdown_context",
     "statistics",
     "this_host",

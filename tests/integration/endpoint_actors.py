@@ -13,6 +13,7 @@ from danaus.actor import (
     context,
     endpoint,
     get_or_spawn_controller,
+    this_host,
 )
 
 
@@ -224,3 +225,40 @@ class Answering(Actor):
     def plain_with_port(self, port: Port[int], n: int) -> None:
         """No endpoint."""
         port.send(n + 1)
+
+
+class Loader(Actor):
+    """What a program spawns, and a test replaces."""
+
+    @endpoint
+    def load(self) -> str:
+        return "real"
+
+
+class FakeLoader(Actor):
+    """In the place of a loader."""
+
+    @endpoint
+    def load(self) -> str:
+        return "fake"
+
+
+class OtherFakeLoader(Actor):
+    """Another one."""
+
+    @endpoint
+    def load(self) -> str:
+        return "other fake"
+
+
+class Program(Actor):
+    """Spawns a loader, here or in processes of its own."""
+
+    @endpoint
+    def load_here(self) -> str:
+        return context().actor_instance.proc.spawn("loader", Loader).load.call_one().get()
+
+    @endpoint
+    def load_below(self) -> str:
+        procs = this_host().spawn_procs()
+        return procs.spawn("program", Program).load_here.call_one().get()

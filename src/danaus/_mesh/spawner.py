@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from danaus import _config
+from danaus._mesh.mocks import pickled_mocks
 from danaus._mesh.proc_mesh import ProcMesh
 from danaus._mesh.proc_table import ProcTable
 from danaus._proc.binding import bind
@@ -141,6 +142,7 @@ class Spawner:
             "python": self._host_mesh.python,
             "config": _config.snapshot_runtime(),
             "setup": setup,
+            "mocks": pickled_mocks(),
             "preload": list(self._wishes.preload),
             "labels": list(self._shape.labels),
             "sizes": list(self._shape.ndslice.sizes),
