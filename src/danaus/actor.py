@@ -46,7 +46,12 @@ from danaus._mesh.proc_mesh import (
     register_proc_mesh_spawn_callback,
     unregister_proc_mesh_spawn_callback,
 )
-from danaus._mesh.workers import attach_to_workers, enable_transport, run_worker_loop_forever
+from danaus._mesh.workers import (
+    attach_to_workers,
+    enable_transport,
+    run_worker_loop_forever,
+    run_worker_loop_until_shutdown,
+)
 from danaus._runtime.call import UndeliverableMessageEnvelope
 from danaus._runtime.context import Context, CreatorInstance, Instance
 from danaus._runtime.future import Future
@@ -102,6 +107,7 @@ __all__ = [
     "patch_actor",
     "register_proc_mesh_spawn_callback",
     "run_worker_loop_forever",
+    "run_worker_loop_until_shutdown",
     "send",
     "set_actor_mock_registry_state",
     "shutdown_context",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from danaus.actor import Future, attach_to_workers, enable_transport
+from danaus._proc.lease import greet
+from danaus.actor import Future, SupervisionError, attach_to_workers, enable_transport
 from danaus.config import configured
 from tests.integration.spawn_actors import Inspector
 
@@ -19,6 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKER = "from danaus.actor import run_worker_loop_forever as r; r(address={!r})"
+
+
+EMBEDDED = """
+import sys
+from danaus.actor import run_worker_loop_until_shutdown
+for _ in range(2):
+    run_worker_loop_until_shutdown(address={!r})
+    print("returned", flush=True)
+"""
 
 
 @contextmanager
@@ -92,6 +104,60 @@ def test_addresses_may_come_later(tmp_path: Path) -> None:
         assert [rank for _, rank, _ in names.values()] == [0, 1]
         assert first.spawn_procs().spawn("i", Inspector).place.call_one().get(20)
         hosts.shutdown().get(20)
+
+
+def test_an_embedded_worker_returns_when_it_is_shut_down_and_may_serve_again(
+    tmp_path: Path,
+) -> None:
+    address = f"ipc://{tmp_path}/w"
+    process = subprocess.Popen(
+        [sys.executable, "-c", EMBEDDED.format(address)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        for _ in range(2):
+            hosts = attach_to_workers(workers=[address])
+            assert hosts.spawn_procs().spawn("i", Inspector).place.call_one().get(20)
+            hosts.shutdown().get(20)
+
+            assert process.stdout
+            assert process.stdout.readline() == "returned\n"
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def test_an_embedded_worker_ends_with_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danaus.actor.unhandled_fault_hook", lambda _failure: None)
+    address = f"ipc://{tmp_path}/w"
+    with subprocess.Popen([sys.executable, "-c", EMBEDDED.format(address)]) as process:
+        hosts = attach_to_workers(workers=[address])
+        inspector = hosts.spawn_procs().spawn("i", Inspector)
+        assert inspector.place.call_one().get(20)
+        waiting = inspector.evaluate.call_one(lambda: Event().wait(60))
+
+        process.kill()
+
+    with pytest.raises(SupervisionError):
+        waiting.get(20)
+
+
+def test_an_embedded_worker_that_is_killed_says_so(tmp_path: Path) -> None:
+    address = f"ipc://{tmp_path}/w"
+    with subprocess.Popen(
+        [sys.executable, "-c", EMBEDDED.format(address)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert attach_to_workers(workers=[address]).initialized.get(20)
+        (agent,) = greet([f"{tmp_path}/w"], 20)
+
+        os.kill(agent.pid, signal.SIGKILL)
+
+        assert process.stderr
+        assert f"the host at {address} was not shut down: it ended by SIGKILL" in (
+            process.stderr.read()
+        )
 
 
 @pytest.mark.parametrize("address", ["tcp://node1:22222", None])

@@ -7,6 +7,7 @@ is reached by another path than it serves at, ``ipc://REACHED@ipc://SERVED`` say
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from danaus import _config
 from danaus._mesh.host_mesh import HostMesh
-from danaus._proc.host import become_host
+from danaus._proc.host import become_host, embed_host
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import runtime
 from danaus._shape import NDSlice, Shape
@@ -24,7 +25,12 @@ from danaus._wire import kinds
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["attach_to_workers", "enable_transport", "run_worker_loop_forever"]
+__all__ = [
+    "attach_to_workers",
+    "enable_transport",
+    "run_worker_loop_forever",
+    "run_worker_loop_until_shutdown",
+]
 
 _PAUSE = 0.02
 """Seconds between two looks whether a worker has come up."""
@@ -51,17 +57,52 @@ def run_worker_loop_forever(
         OSError: The socket cannot be made there; another worker may serve at that path.
     """
     del key, ca, private_key
+    listener, path = _bind(address)
+    become_host(listener, path, _host_name())
+
+
+def run_worker_loop_until_shutdown(
+    *, address: str, key: str | Path | None = None, ca: Any = None, private_key: Any = None
+) -> None:
+    """Serve as a host, and return when a client has shut it down.
+
+    The host is a process below the calling one, and ends with it at the latest.
+
+    Args:
+        address: As for `run_worker_loop_forever`; so are the others.
+        key: Without effect on this machine.
+        ca: Likewise.
+        private_key: Likewise.
+
+    Raises:
+        ValueError: The address is of another kind.
+        OSError: The socket cannot be made there; another worker may serve at that path.
+        RuntimeError: The host has crashed, or was killed.
+    """
+    del key, ca, private_key
+    listener, path = _bind(address)
+    code = embed_host(listener, path, _host_name())
+    if code:
+        how = f"with exit code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
+        raise RuntimeError(f"the host at {address} was not shut down: it ended {how}")
+
+
+def _host_name() -> str:
+    return os.environ.get("DANAUS_PROCESS_NAME") or socket.gethostname()
+
+
+def _bind(address: str) -> tuple[socket.socket, str]:
     path = _path_of(address, serve=True)
     listener = socket.socket(socket.AF_UNIX)
     mask = os.umask(0o077)
     try:
         listener.bind(path)
     except OSError as error:
+        listener.close()
         raise OSError(f"cannot serve at {address}: {error.strerror}") from error
     finally:
         os.umask(mask)
-    name = os.environ.get("DANAUS_PROCESS_NAME") or socket.gethostname()
-    become_host(listener, path, name)
+    return listener, path
 
 
 def attach_to_workers(

@@ -18,7 +18,7 @@ from danaus._proc.place import ERRORS, SOCKET, make_directory, remove_directory
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["HostProcess", "become_host", "start_host"]
+__all__ = ["HostProcess", "become_host", "embed_host", "start_host"]
 
 _BACKLOG = 4096
 """Connections that the kernel holds until they are accepted."""
@@ -135,3 +135,32 @@ def become_host(listener: socket.socket, address: str, name: str) -> NoReturn:
     os.environ["_DANAUS_PATH"] = import_path()
     arguments = [sys.executable, "-c", _START, str(listener.fileno()), address, name, ""]
     os.execv(sys.executable, arguments)  # noqa: S606  # no shell is wanted
+
+
+def embed_host(listener: socket.socket, address: str, name: str) -> int:
+    """Serve as a host beside this program: an agent below it, which ends when this process does.
+
+    It writes where this process writes.
+
+    Returns:
+        The agent's exit code, when it was told to end; 0 is the good order.
+    """
+    import subprocess
+    from contextlib import closing
+
+    from danaus._proc.lease import Lease, new_lease_id
+
+    listener.listen(_BACKLOG)
+    owner = new_lease_id()
+    # Taken before the agent exists: an end of this process is then never missed.
+    with closing(Lease(address, owner)), listener:
+        descriptor = listener.fileno()
+        with subprocess.Popen(  # our own interpreter
+            [sys.executable, "-c", _START, str(descriptor), address, name, owner],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[descriptor],
+            start_new_session=True,
+            env={**os.environ, "_DANAUS_PATH": import_path()},
+        ) as process:
+            listener.close()
+            return process.wait()
