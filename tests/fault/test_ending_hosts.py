@@ -132,7 +132,7 @@ def test_the_folder_of_this_host_goes_with_the_context_though_its_agent_was_kill
     failures: list[MeshFailure],
 ):
     host = this_host()
-    ((_, address),) = host._hosts
+    ((_, address),) = host._hosts()
     actor = host.spawn_procs().spawn("process", Process)
     ((_, agent),) = actor.pids.call().get(20).values()
     os.kill(agent, signal.SIGKILL)
