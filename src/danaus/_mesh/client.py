@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from danaus import _config
+from danaus._mesh.ending import end_program
 from danaus._mesh.logs import ClientLogs
 from danaus._mesh.proc_mesh import own_mesh
 from danaus._runtime import python_logs
@@ -39,6 +40,10 @@ _FETCH_PATIENCE = 1.0
 
 _PATIENCE = 15.0
 """Seconds that the hosts of the script have to end, unless it asks for another time."""
+
+_hook_lock = threading.Lock()
+_program_ends = threading.Event()
+"""Set once a hook has decided that."""
 
 _EXIT_PATIENCE = 2.0
 """Seconds that the end of the interpreter waits for the hosts of the script to end."""
@@ -99,48 +104,35 @@ def _on_unhandled(failure: MeshFailure) -> None:
 
 
 def _call_hook(hook: Callable[[MeshFailure], None], failure: MeshFailure) -> None:
-    found = existing_runtime()
-    if found is not None:
-        found.output.flush()  # the last words of what died stand before the report of it
+    with _hook_lock:  # one after the other: the first may end the program, and says why
+        if _program_ends.is_set():
+            return
+        found = existing_runtime()
+        if found is not None:
+            found.output.flush()  # the last words of what died stand before the report of it
+        code = _code_of_hook(hook, failure)
+        if code is None:
+            return
+        _program_ends.set()
+    end_program(code)
+
+
+def _code_of_hook(hook: Callable[[MeshFailure], None], failure: MeshFailure) -> int | None:
+    """Call the hook: the exit code that it wants, or None to go on."""
     try:
         hook(failure)
     except SystemExit as end:
-        _end_main_thread(end.code if isinstance(end.code, int) else 1)
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
+        return 1
     except BaseException as error:  # noqa: BLE001  # border: user code
         sys.stderr.write(
             f"unhandled_fault_hook raised {type(error).__name__}: {error}; the failure was:\n"
             f"{failure.report()}\n"
         )
-        _end_main_thread(1)
-
-
-def _end_main_thread(code: int) -> None:
-    """Make the main thread raise SystemExit, wherever it is, so that atexit hooks run."""
-    import ctypes
-    import signal
-
-    main = threading.main_thread()
-    hook = sys.excepthook
-
-    def quiet(kind: type[BaseException], error: BaseException, trace: object) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            raise SystemExit(code)
-        hook(kind, error, trace)  # type: ignore[arg-type]
-
-    def init(self: SystemExit) -> None:
-        SystemExit.__init__(self, code)
-
-    sys.excepthook = quiet
-    if main.ident is None or not main.is_alive():
-        return
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(main.ident),
-        ctypes.py_object(type("Exit", (SystemExit,), {"__init__": init})),
-    )
-    # A main thread that blocks in the kernel must come out of it: SIGINT does that, and its
-    # handler stays whose it is.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.pthread_kill(main.ident, signal.SIGINT)
+        return 1
+    return None
 
 
 def _prepare(made: Runtime) -> None:
