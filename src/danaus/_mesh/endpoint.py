@@ -301,8 +301,11 @@ def send(
         selection: "all", or "choose" for one at random.
 
     Raises:
+        TypeError: ``endpoint`` is no endpoint of a mesh.
         ValueError: The selection is neither.
     """
+    if not isinstance(endpoint, Endpoint):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all checked
+        raise TypeError(f"send needs an endpoint of a mesh, such as actors.step; got {endpoint!r}")
     if selection not in ("all", "choose"):
         raise ValueError(f"Invalid selection: {selection}; expected 'all' or 'choose'")
     endpoint.send_to_port(args, kwargs, port, one=selection == "choose")

@@ -18,11 +18,12 @@ from danaus._mesh.spawner import (
     Spawner,
     Wishes,
     default_bootstrap_cmd,
+    extent_of_host,
 )
 from danaus._proc.host import start_host
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import context, runtime
-from danaus._shape import Extent, MeshTrait, NDSlice, Point, Shape
+from danaus._shape import MeshTrait, NDSlice, Point, Shape
 
 if TYPE_CHECKING:
     from danaus._runtime.router import Runtime
@@ -141,13 +142,16 @@ class HostMesh(MeshTrait):
             preload: Modules that are imported once a host, and that every process has at no cost.
 
         Raises:
-            ValueError: Dimensions overlap, a size is below 1, or ``proc_bind`` has another length
-                than a host has processes.
+            TypeError: An argument is of another kind than it has to be.
+            ValueError: Dimensions overlap or have no name, a size is below 1 or beyond what a
+                host can run, or ``proc_bind`` has another length than a host has processes.
             RuntimeError: The hosts were shut down.
         """
         if self._down:
             raise RuntimeError("HostMesh has already been shut down")
-        local = _extent_of(per_host)
+        local = extent_of_host(per_host)
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all checked
+            raise TypeError(f"the name of a proc mesh is a str, got {name!r}")
         overlap = set(self._labels) & set(local.labels)
         if overlap:
             raise ValueError(
@@ -293,15 +297,6 @@ def _all(futures: Sequence[Future[Any]]) -> Future[None]:
     for future in futures:
         future.add_callback(one)
     return done
-
-
-def _extent_of(per_host: Mapping[str, Any] | None) -> Extent:
-    if per_host is None:
-        return Extent([], [])
-    for label, size in per_host.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"per_host[{label!r}] must be an integer of at least 1, got {size!r}")
-    return Extent(list(per_host), list(per_host.values()))
 
 
 def this_host() -> HostMesh:

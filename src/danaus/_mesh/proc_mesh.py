@@ -40,6 +40,9 @@ TActor = TypeVar("TActor", bound=Actor)
 
 _NAME_LIMIT = 255
 
+_INTERRUPTED = 0.5
+"""Seconds that procs have to end in good order where the block that used them was interrupted."""
+
 _spawn_callbacks: list[Callable[[ProcMesh], None]] = []
 
 
@@ -241,6 +244,9 @@ class ProcMesh(MeshTrait):
         Raises:
             ValueError: This is a slice, or a reference that was received.
         """
+        return self._stop(reason, None)
+
+    def _stop(self, reason: str, patience: float | None) -> Future[None]:
         me = runtime()
         owned = me.faults.owned.get(self._uid)
         if owned is None and self._uid in me.faults.stopped:
@@ -249,13 +255,16 @@ class ProcMesh(MeshTrait):
             return future
         if owned is None or not self._owned:
             raise ValueError("ProcMesh is not owned; must be stopped by an owner")
-        return me.faults.stop_mesh(owned, reason)
+        return me.faults.stop_mesh(owned, reason, patience)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.stop()
+    async def __aexit__(self, kind: type[BaseException] | None, *_exc: object) -> None:
+        # Ctrl-C and cancellation come here as exceptions that are no failures. Whoever sends them
+        # wants the end now, and not when an endpoint has returned.
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        await self._stop("stopped by client", _INTERRUPTED if interrupted else None)
 
     def respawn(self, rank: int) -> Future[None]:
         """Start a failed rank again in place, and the actors that lived on it.

@@ -34,9 +34,13 @@ __all__ = [
     "Spawner",
     "Wishes",
     "default_bootstrap_cmd",
+    "extent_of_host",
 ]
 
 _encode = msgspec.msgpack.Encoder().encode
+
+_MOST = 100_000
+"""Processes of one mesh on one host; more than this is a slip of the finger."""
 
 UNNAMED = "procs"
 """Name of a mesh of procs that was given none."""
@@ -102,6 +106,48 @@ class Wishes:
     command: BootstrapCommand | Callable[[Point], BootstrapCommand] | None
     env: Environment | Callable[[Point], Environment] | None
     preload: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if self.bootstrap is not None and not callable(self.bootstrap):
+            raise TypeError(f"bootstrap is a function without arguments, got {self.bootstrap!r}")
+        if isinstance(self.preload, str):
+            raise TypeError(f"preload is a list of modules, got {self.preload!r}")
+        if self.command is not None and not callable(self.command):
+            _check_command(self.command)
+
+
+def _check_command(command: Any) -> None:
+    if not isinstance(command, BootstrapCommand):
+        raise TypeError(
+            "bootstrap_command is a BootstrapCommand, or a function of the rank that gives one; "
+            f"got {command!r}"
+        )
+
+
+def extent_of_host(per_host: Mapping[str, int] | None) -> Extent:
+    """The processes of one host, as `HostMesh.spawn_procs` was asked for them.
+
+    Raises:
+        TypeError: They are no mapping.
+        ValueError: A dimension has no name or no size, or there are too many processes.
+    """
+    if per_host is None:
+        return Extent([], [])
+    if not isinstance(per_host, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all checked
+        raise TypeError(f'per_host names its dimensions, such as {{"gpus": 8}}; got {per_host!r}')
+    size: Any
+    for label, size in per_host.items():
+        if label == "":
+            raise ValueError(f"a dimension of per_host needs a name, got '' of size {size!r}")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"per_host[{label!r}] must be an integer of at least 1, got {size!r}")
+    extent = Extent(list(per_host), list(per_host.values()))
+    if extent.nelements > _MOST:
+        raise ValueError(
+            f"per_host asks for {extent.nelements} processes a host, {extent}; at most {_MOST} "
+            "can be spawned at a time"
+        )
+    return extent
 
 
 class Spawner:
@@ -203,11 +249,14 @@ class Spawner:
         wishes = self._wishes
         env = wishes.env(point) if callable(wishes.env) else wishes.env
         if env:
-            overrides["env"] = {str(k): v for k, v in env.items()}
+            for variable, value in env.items():
+                _check_variable(variable, value)
+            overrides["env"] = dict(env)
         if wishes.proc_bind is not None:
             overrides.update(bind(wishes.proc_bind[rank % self._per]))
         command = wishes.command(point) if callable(wishes.command) else wishes.command
         if command is not None:
+            _check_command(command)
             overrides["command"] = {
                 "program": command.program,
                 "arg0": command.arg0,

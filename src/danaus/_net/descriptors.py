@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import array
+import os
 import socket
 from collections.abc import Iterable, Sequence
 
-__all__ = ["received", "rights"]
+__all__ = ["occupy_standard", "received", "rights"]
 
 
 def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
@@ -23,3 +24,16 @@ def received(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
     return fds.tolist()
+
+
+def occupy_standard() -> None:
+    """Open what a daemon has closed of descriptors 0 to 2, to nowhere.
+
+    Otherwise sockets of ours come to lie there: what C code or a child process writes to its
+    standard error is then a frame to a peer, and a child that is given its own streams loses them.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

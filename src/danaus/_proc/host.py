@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from danaus._net.descriptors import occupy_standard
 from danaus._proc.launch import PROC_MARK, import_path
 from danaus._proc.place import ERRORS, SOCKET, make_directory, remove_directory
 
@@ -86,6 +87,7 @@ def start_host(
     """
     import subprocess  # only where a host is started
 
+    occupy_standard()
     directory = make_directory(within)
     address = os.path.join(directory, SOCKET)
     errors = os.path.join(directory, ERRORS)

@@ -344,10 +344,20 @@ class Faults:
             except Exception:  # noqa: BLE001, S112  # it is being ended: its failures are no news
                 continue
 
-    def stop_mesh(self, mesh: OwnedMesh, reason: str) -> Future[None]:
-        """Stop a mesh that an actor of this process owns. Twice is the same as once."""
+    def stop_mesh(
+        self, mesh: OwnedMesh, reason: str, patience: float | None = None
+    ) -> Future[None]:
+        """Stop a mesh that an actor of this process owns. Twice is the same as once.
+
+        Args:
+            mesh: The mesh.
+            reason: Why, for those who call it afterwards.
+            patience: Seconds that procs have to end in good order; the config's by default.
+        """
         with self._lock:
             if mesh.stop_future is not None:
+                if patience is not None and not mesh.is_actors:
+                    self._ask_to_end(mesh, reason, patience)
                 return mesh.stop_future
             future = mesh.stop_future = new_future(self._runtime.reactor)
             mesh.stopping = True
@@ -356,11 +366,13 @@ class Faults:
         if mesh.is_actors:
             self._stop_actors(mesh, reason, future)
         else:
-            self._stop_procs(mesh, reason, future)
+            self._stop_procs(mesh, reason, future, patience)
         self._carry_out()
         return future
 
-    def _stop_procs(self, mesh: OwnedMesh, reason: str, future: Future[None]) -> None:
+    def _stop_procs(
+        self, mesh: OwnedMesh, reason: str, future: Future[None], patience: float | None
+    ) -> None:
         with self._lock:
             for above in self.owned.values():
                 if above.on == mesh.uid and not above.stopping:
@@ -368,13 +380,18 @@ class Faults:
                     above.stop_future = future
                     self.stopped[above.uid] = "actor mesh is stopped due to proc mesh shutdown"
                     self._handle(Stopped(mesh=above.uid, reason=reason))
+        mesh.when_gone(lambda: self._ended(mesh, future), self._runtime.routes.dead)
+        self._ask_to_end(mesh, reason, patience)
+
+    def _ask_to_end(self, mesh: OwnedMesh, reason: str, patience: float | None) -> None:
         runtime = self._runtime
-        seconds = _config.get("process_exit_timeout")
+        seconds: float = _config.get("process_exit_timeout")
+        if patience is not None:
+            seconds = min(seconds, patience)
         groups: dict[str, list[str]] = {}
         for proc, address in mesh.targets:
             if proc not in runtime.routes.dead:
                 groups.setdefault(address, []).append(proc)
-        mesh.when_gone(lambda: self._ended(mesh, future), runtime.routes.dead)
         for address, procs in groups.items():
             link = runtime.routes.agent(address)
             if link is not None:

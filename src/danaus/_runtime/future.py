@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 import warnings
@@ -119,6 +118,9 @@ class Future(Generic[R]):
         raise TypeError(
             "Future objects are returned by Danaus operations and cannot be constructed directly."
         )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Future stays in its process; await it or get() it, and send the result")
 
     # settling; for the runtime
 
@@ -429,7 +431,7 @@ def _post(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
 
 
 def _check(timeout: Any) -> None:
-    if not isinstance(timeout, int | float) or not (0 <= timeout < math.inf):
+    if not isinstance(timeout, int | float) or not (0 <= timeout <= sys.float_info.max):
         raise ValueError(
             f"invalid timeout {timeout!r}: expected a non-negative, finite number of seconds"
         )

@@ -13,7 +13,14 @@ import traceback
 from typing import Any
 
 from danaus._wire.codec import Parts, dumps, loads
-from danaus.errors import MeshFailure, SerializationError, SupervisionError, actor_error, shorten
+from danaus.errors import (
+    ActorError,
+    MeshFailure,
+    SerializationError,
+    SupervisionError,
+    actor_error,
+    shorten,
+)
 
 __all__ = [
     "FAILED",
@@ -77,20 +84,63 @@ def is_cancellation(error: BaseException) -> bool:
 
 def close_error(error: BaseException, message: str) -> Parts:
     """The parts that carry ``error`` to the caller."""
-    pickled: list[Any] | None = None
-    try:
-        parts = dumps(error)
-        again = loads(parts)
-        if type(again).__name__ == type(error).__name__:
-            pickled = [bytes(part) for part in parts]
-    except BaseException:  # noqa: BLE001  # a foreign class with a will of its own
-        pickled = None
+    pickled = _pickle(error, type(error))
+    if pickled is None:
+        pickled = _pickle(_Bare(error), type(error))
     try:
         text = shorten(str(error))
     except BaseException:  # noqa: BLE001  # a foreign __str__
         text = "(its text cannot be shown)"
     kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
     return dumps((pickled, kind, text, format_remote(error), message))
+
+
+def _pickle(value: Any, kind: type[BaseException]) -> list[bytes] | None:
+    """The pickle of what becomes an exception of that kind; None when it becomes none."""
+    try:
+        parts = dumps(value)
+        again = loads(parts)
+        if type(again).__name__ == kind.__name__:
+            return [bytes(part) for part in parts]
+    except BaseException:  # noqa: BLE001  # a foreign class with a will of its own
+        return None
+    return None
+
+
+class _Bare:
+    """An exception without what cannot be pickled of it; it is rebuilt without its constructor.
+
+    A constructor that takes other arguments than it hands on is the usual reason why an exception
+    cannot be rebuilt from its own pickle. ``except`` at the caller asks for its type only.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> Any:
+        error = self._error
+        if isinstance(error, ActorError):  # of a call that the endpoint made
+            return actor_error, (_Bare(error.exception), error.message, error.traceback_text)
+        fields = {n: v for n, v in vars(error).items() if _can_travel(v)}
+        arguments = tuple(a if _can_travel(a) else shorten(repr(a)) for a in error.args)
+        return _rebuild, (type(error), arguments, fields)
+
+
+def _can_travel(value: Any) -> bool:
+    try:
+        loads(dumps(value))
+    except Exception:  # noqa: BLE001  # whatever a foreign class raises, it says no
+        return False
+    return True
+
+
+def _rebuild(
+    kind: type[BaseException], arguments: tuple[Any, ...], fields: dict[str, Any]
+) -> BaseException:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    vars(error).update(fields)
+    return error
 
 
 def close_failure(failure: MeshFailure) -> Parts:

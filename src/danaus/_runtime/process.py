@@ -67,8 +67,10 @@ def uninstall() -> None:
 def _boot_client() -> None:
     import socket
 
+    from danaus._net.descriptors import occupy_standard
     from danaus._runtime.router import Runtime
 
+    occupy_standard()
     made = Runtime(f"client-{unique()}", socket.gethostname())
     instance = Instance(
         made, ROOT, name="root", class_name="client", rank=Point(0, Extent([], [])), path="<root>"

@@ -91,6 +91,8 @@ def dump_with_imports(value: Any, keep: Keep | None, reducers: Reducers) -> byte
     return _dump(value, keep, _Manner(reducers, imports=True))
 
 
+_make_skeleton = _cloudpickle._make_skeleton_class  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # to recognise it
+
 #: Whether a class is found in the module that it names, by a receiver too.
 _by_reference = _cloudpickle._should_pickle_by_reference  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
@@ -136,16 +138,16 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(obj, type):
             if obj not in self._manner.opened and not _by_reference(obj):
                 return _unpack, self._parcel_of(obj)
-        elif isinstance(obj, types.FunctionType):
+            return _with_slots(obj, super().reducer_override(obj))
+        if isinstance(obj, types.FunctionType):
             reduced = super().reducer_override(obj)
             if self._manner.imports and reduced is not NotImplemented:
                 self._import_globals(reduced[2][1]["__globals__"])
             return reduced
-        else:
-            # The table of a pickler belongs to its class, and these come with each pickle.
-            reduce = self._manner.reducers.get(type(obj))  # pyright: ignore[reportUnknownArgumentType]  # any type
-            if reduce is not None:
-                return reduce(obj)
+        # The table of a pickler belongs to its class, and these come with each pickle.
+        reduce = self._manner.reducers.get(type(obj))  # pyright: ignore[reportUnknownArgumentType]  # any type
+        if reduce is not None:
+            return reduce(obj)
         return super().reducer_override(obj)
 
     def _parcel_of(self, cls: type) -> tuple[bytes, bytes]:
@@ -171,6 +173,29 @@ class _Pickler(cloudpickle.Pickler):
         except Exception:  # noqa: BLE001  # whatever a foreign type raises, it says no
             return False
         return True
+
+
+def _with_slots(cls: type, reduced: Any) -> Any:
+    """The reduction of a class, made so that the class has its slots again.
+
+    cloudpickle makes the class without and sets the attribute ``__slots__`` afterwards. Instances
+    then have a dictionary; those that come back to where the class was made have no place for it.
+    """
+    slots = vars(cls).get("__slots__")
+    if slots is None or reduced is NotImplemented or reduced[0] is not _make_skeleton:
+        return reduced
+    if issubclass(cls, tuple):
+        return reduced  # NamedTuple insists on making them itself, and a tuple can have none
+    kind, name, bases, namespace, *rest = reduced[1]
+    attributes, others = reduced[2]
+    attributes.pop("__slots__", None)
+    names = [slots] if isinstance(slots, str) else list(slots)
+    # Private names have been mangled, and their descriptors, which cannot be pickled, as well.
+    for slot in names:
+        if slot.startswith("__") and not slot.endswith("__"):
+            attributes.pop(f"_{cls.__name__.lstrip('_')}{slot}", None)
+    arguments = (kind, name, bases, {**namespace, "__slots__": slots}, *rest)
+    return (reduced[0], arguments, (attributes, others), *reduced[3:])
 
 
 def _unpack(digest: bytes, data: bytes) -> type:

@@ -60,6 +60,35 @@ def test_a_class_that_comes_home_is_the_very_class_and_keeps_its_attributes():
     assert cls.f is method
 
 
+def test_an_instance_with_slots_comes_home():
+    script = define(
+        "class Base:\n"
+        "    __slots__ = ('a', '__private')\n"
+        "    def __init__(self): self.a = 1; self.__private = 2\n"
+        "    def read(self): return self.a, self.__private\n"
+        "class Derived(Base):\n"
+        "    __slots__ = ()\n"
+    )
+    value = script["Derived"]()
+    back = in_another_process(dumps(value), "value.a = 7; assert not hasattr(value, '__dict__')")
+
+    home = loads([back])
+
+    assert type(home) is script["Derived"]
+    assert home.read() == (7, 2)
+
+
+def test_a_named_tuple_comes_home():
+    cls = define("import typing\nclass Pair(typing.NamedTuple):\n    a: int\n    b: int = 2\n")[
+        "Pair"
+    ]
+
+    home = loads([in_another_process(dumps(cls(1)), "value = value._replace(b=3)")])
+
+    assert type(home) is cls
+    assert home == (1, 3)
+
+
 def test_a_class_that_comes_again_keeps_what_was_set_there():
     cls = define("class C:\n    count = 0\n")["C"]
 
