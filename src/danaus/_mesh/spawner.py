@@ -249,9 +249,7 @@ class Spawner:
         wishes = self._wishes
         env = wishes.env(point) if callable(wishes.env) else wishes.env
         if env:
-            for variable, value in env.items():
-                _check_variable(variable, value)
-            overrides["env"] = dict(env)
+            overrides["env"] = _variables(env)
         if wishes.proc_bind is not None:
             overrides.update(bind(wishes.proc_bind[rank % self._per]))
         command = wishes.command(point) if callable(wishes.command) else wishes.command
