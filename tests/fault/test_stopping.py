@@ -6,12 +6,22 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
-from danaus.actor import Actor, SupervisionError, endpoint, shutdown_context, this_host
+from danaus._runtime import process
+from danaus.actor import (
+    Actor,
+    SupervisionError,
+    context,
+    endpoint,
+    shutdown_context,
+    this_host,
+)
 from danaus.config import configured
 from danaus.testing import wait_until
 from tests.fault.conftest import Faults
@@ -416,3 +426,26 @@ def test_the_time_for_the_hosts_to_end_may_be_given(timeout: float, faults: Faul
 
     with pytest.raises(SupervisionError):
         victim.add.call_one(1).get(20)
+
+
+def test_a_client_that_another_thread_is_making_is_used_and_ended_once_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    shutdown_context().get(20)
+    entered, release = Event(), Event()
+
+    def hold(_made: object) -> None:
+        entered.set()
+        assert release.wait(20)
+
+    monkeypatch.setattr(process, "_boot_hooks", [*process._boot_hooks, hold])
+    with ThreadPoolExecutor(2) as pool:
+        made = pool.submit(context)
+        assert entered.wait(20)
+        assert process.existing_runtime() is None  # nobody uses one that is half made
+        ended = pool.submit(lambda: shutdown_context().get(20))
+        release.set()
+
+        assert made.result(20).actor_instance.name == "root"
+        assert ended.result(20) is None
+    assert process.existing_runtime() is None

@@ -16,7 +16,14 @@ from danaus._runtime import python_logs
 from danaus._runtime.call import Stop
 from danaus._runtime.collect import PortQueue
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.process import context, existing_runtime, on_boot, runtime, uninstall
+from danaus._runtime.process import (
+    context,
+    existing_runtime,
+    on_boot,
+    runtime,
+    settled_runtime,
+    uninstall,
+)
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
@@ -220,7 +227,7 @@ def shutdown_context(*, host_timeout: float | None = None) -> Future[None]:
             f"host_timeout must be a finite number of seconds, at least 0, got {host_timeout!r}"
         )
     done = new_future(None)
-    made = existing_runtime()
+    made = settled_runtime()
     if made is None or made.root is None:
         done.set_value(None)
         return done

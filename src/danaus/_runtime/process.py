@@ -16,7 +16,15 @@ from danaus._shape import Extent, Point
 if TYPE_CHECKING:
     from danaus._runtime.router import Runtime
 
-__all__ = ["context", "existing_runtime", "install", "on_boot", "runtime", "uninstall"]
+__all__ = [
+    "context",
+    "existing_runtime",
+    "install",
+    "on_boot",
+    "runtime",
+    "settled_runtime",
+    "uninstall",
+]
 
 _lock = threading.RLock()
 _runtime: Runtime | None = None
@@ -25,13 +33,19 @@ _registered = False
 
 
 def on_boot(hook: Callable[[Runtime], None]) -> None:
-    """Call ``hook`` with each client runtime when it is made."""
+    """Call ``hook`` with each client runtime when it is made, before anybody can use it."""
     _boot_hooks.append(hook)
 
 
 def existing_runtime() -> Runtime | None:
     """The runtime of this process, if there is one."""
     return _runtime
+
+
+def settled_runtime() -> Runtime | None:
+    """Like `existing_runtime`, but waits for one that another thread is making."""
+    with _lock:
+        return _runtime
 
 
 def runtime() -> Runtime:
@@ -77,9 +91,9 @@ def _boot_client() -> None:
     )
     made.root = Context(instance)
     made.start()
-    install(made)
     for hook in _boot_hooks:
         hook(made)
+    install(made)  # last: from here on, other threads use it
     atexit.register(_at_exit)
 
 
