@@ -111,17 +111,17 @@ def _on_unhandled(failure: MeshFailure) -> None:
 
 
 def _call_hook(hook: Callable[[MeshFailure], None], failure: MeshFailure) -> None:
+    found = existing_runtime()
     with _hook_lock:  # one after the other: the first may end the program, and says why
         if _program_ends.is_set():
             return
-        found = existing_runtime()
         if found is not None:
             found.output.flush()  # the last words of what died stand before the report of it
         code = _code_of_hook(hook, failure)
         if code is None:
             return
         _program_ends.set()
-    end_program(code)
+    end_program(code, found.reactor.rouse_main if found is not None else _nothing)
 
 
 def _code_of_hook(hook: Callable[[MeshFailure], None], failure: MeshFailure) -> int | None:
@@ -140,6 +140,10 @@ def _code_of_hook(hook: Callable[[MeshFailure], None], failure: MeshFailure) -> 
         )
         return 1
     return None
+
+
+def _nothing() -> None:
+    """There is no runtime whose messages the main thread could wait for."""
 
 
 def _prepare(made: Runtime) -> None:

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -34,11 +35,12 @@ class _Ended(KeyboardInterrupt):
     """Raised in the main thread where Ctrl-C's handler is not Python's own."""
 
 
-def end_program(code: int) -> None:
+def end_program(code: int, rouse: Callable[[], None]) -> None:
     """End the script with an exit code; returns when its end is certain to come.
 
     Args:
         code: What the process exits with, unless the program catches KeyboardInterrupt.
+        rouse: Makes the main thread take a step where it waits for a message.
     """
     main = threading.main_thread()
     if main.ident is None or not main.is_alive():
@@ -51,6 +53,7 @@ def end_program(code: int) -> None:
         signal.pthread_kill(main.ident, signal.SIGINT)
     else:
         _raise_in(main.ident)
+        rouse()
         if _stays(main.ident, start, _STEP) and callable(handler):
             signal.pthread_kill(main.ident, signal.SIGINT)
     if _stays(main.ident, start, _PATIENCE):

@@ -305,6 +305,13 @@ class Reactor:
             self._asides.discard(waiter)
             self._turns += 1
 
+    def rouse_main(self) -> None:
+        """Let the main thread look around, if it waits here: an exception is raised in it."""
+        for waiter in list(self._asides):
+            if waiter.is_main:
+                waiter.wake()
+        self.interrupt()
+
     def note_woken(self, waiter: Waiter) -> None:
         """``waiter`` was woken: see to it that its thread notices, and has the token next."""
         driver = waiter.driver
