@@ -64,8 +64,9 @@ class Port(Generic[R]):
             me = self._runtime = runtime()
         to = (self._proc, self._address)
         sent = me.outbox.send_to_port(to, self._number, self._rank, status, parts, self._link)
-        if not sent and self.return_undeliverable:
-            me.undeliverable(self._proc, f"port {self._number} of {self._proc}")
+        if self.return_undeliverable and self._proc != me.id:
+            tell = me.bounces.sent if sent else me.bounces.refused
+            tell(self._proc, f"port {self._number} of {self._proc}")
 
     def send(self, obj: R) -> None:
         """Send a value.

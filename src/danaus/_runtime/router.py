@@ -20,11 +20,12 @@ from danaus import _config
 from danaus._core.recent import Recent
 from danaus._net.reactor import Reactor
 from danaus._runtime.birth import Birth
+from danaus._runtime.bounces import Bounces
 from danaus._runtime.bulk import BulkBudget
-from danaus._runtime.call import Call, Construct, Stop, Taker, UndeliverableMessageEnvelope
+from danaus._runtime.call import Call, Construct, Stop, Taker
 from danaus._runtime.cell import ActorCell
 from danaus._runtime.collect import Collector, PortQueue
-from danaus._runtime.context import Context, Instance, actor_title, current
+from danaus._runtime.context import Context, Instance, actor_title
 from danaus._runtime.control import Control
 from danaus._runtime.faults import Faults
 from danaus._runtime.outbox import Outbox, Target
@@ -53,7 +54,7 @@ _SINGLE = Extent([], [])
 class Runtime:
     """One process's part of the system."""
 
-    def __init__(self, me: str, host: str) -> None:  # its fields
+    def __init__(self, me: str, host: str) -> None:  # noqa: PLR0915  # its fields
         self.id = me
         self.host = host
         """Name of the host, for people."""
@@ -72,6 +73,7 @@ class Runtime:
         self.bulk = BulkBudget()
         self.outbox = Outbox(self)
         self.waits = Waits(self)
+        self.bounces = Bounces(self)
         self.reply = self.outbox.reply
         """`Outbox.reply`."""
         self._port_numbers = count(1)
@@ -122,6 +124,7 @@ class Runtime:
     def forget_proc(self, proc: str) -> None:
         """A process has ended: nothing more is sent to it."""
         self.outbox.forget_proc(proc)
+        self.bounces.died(proc)
         self.control.pids.pop(proc, None)
 
     def context_of(self, actor: str) -> Context:
@@ -164,6 +167,8 @@ class Runtime:
             self.faults.on_supervise(routing)
         elif kind == kinds.BULK_DONE:
             self.bulk.give_back(routing[1], routing[2])
+        elif kind == kinds.HERE:
+            self.bounces.heard_of(routing[1])
         elif kind == kinds.PROBE:
             self.waits.on_probe(routing)
 
@@ -406,19 +411,6 @@ class Runtime:
             return self.routes.address_of(proc)
         # A client that has started no agent of its own is known to those that it has met.
         return self.address or next(iter(self.routes.agents), "")
-
-    def undeliverable(self, proc: str, target: str) -> None:
-        """A message to a process that is gone: the actor that sent it is asked what to do."""
-        context = current.get()
-        sender = context.actor_instance if context is not None else None
-        cell = self.cells.get(sender.uid) if sender is not None else None
-        report = self.routes.dead.get(proc) or {}
-        why = f"the process is gone: {report.get('text') or 'nobody answers for it'}"
-        if sender is not None and cell is not None:
-            cell.post_first(UndeliverableMessageEnvelope(sender.actor_id, target, why))
-        elif not report.get("stopping") and self.faults.on_unhandled is not None:
-            text = f"a message of the client to {target} could not be delivered: {why}"
-            self.faults.on_unhandled(MeshFailure("root", [0], text, host=self.host))
 
     # the end
 

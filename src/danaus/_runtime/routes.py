@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from danaus import _config
 from danaus._core.recent import Recent
 from danaus._net.dial import connect
@@ -161,6 +163,7 @@ class Routes:
                 self.links[peer] = link
             else:
                 self._extra.add(link)  # both dialled at once: each reads from both
+        link.send_small(kinds.HERE, msgspec.msgpack.encode((peer, self.me)), b"")
 
     def _on_agent_link_lost(self, link: Link, why: str) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ __all__ = [
     "DIAL",
     "FIRST_CONTROL",
     "HANDOVER",
+    "HERE",
     "KEEP",
     "LOG",
     "LOG_END",
@@ -52,6 +53,8 @@ BULK_DONE = 6
 """[to, from, bytes]: so many bytes of shared memory were taken over"""
 PROBE = 7
 """[to, actor, [from, port], origin, steps]: does that call wait for the origin of this probe?"""
+HERE = 8
+"""[to, from]: first frame of the process that was dialled: the connection has come to it"""
 
 FIRST_CONTROL = 16
 
