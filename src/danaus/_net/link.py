@@ -88,6 +88,8 @@ class Link:
         self._lock = threading.Lock()
         self._queue: deque[tuple[Sequence[Part], list[int]]] = deque()
         self._queued = 0
+        self._awaits_room = False
+        """True while the driving thread is to be told of room to write."""
         self._outgoing: tuple[Sequence[Part], list[int]] | None = None
         """The frame that a sender is writing now."""
         self._sent = -1
@@ -234,7 +236,13 @@ class Link:
     def _enqueue(self, entry: tuple[Sequence[Part], list[int]]) -> None:
         self._queued += sum(map(len, entry[0]))
         self._queue.append(entry)
-        self._reactor.modify(self._fd, _IN | _OUT)
+        if not self._awaits_room:
+            self._watch(room=True)
+
+    def _watch(self, *, room: bool) -> None:
+        """Have the driving thread told of what can be read, and of room to write if wanted."""
+        self._reactor.modify(self._fd, _IN | _OUT if room else _IN)
+        self._awaits_room = room
 
     def _broken(self) -> bool:
         self._outgoing = None
@@ -275,7 +283,7 @@ class Link:
                     self._queue.appendleft((buffers, fds))
                     if not isinstance(error, BlockingIOError):
                         # The read side reports the end; until then there is nothing to write.
-                        self._reactor.modify(self._fd, _IN)
+                        self._watch(room=False)
                     return
                 for fd in fds:
                     os.close(fd)
@@ -284,7 +292,7 @@ class Link:
                 if rest:
                     self._queue.appendleft((rest, []))
                     return
-            self._reactor.modify(self._fd, _IN)
+            self._watch(room=False)
             if self._drained is not None:
                 self._drained.notify_all()
 
