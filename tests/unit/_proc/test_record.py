@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,15 +63,17 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogDirectory:
     return LogDirectory("node")
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
-    """No file of this process may grow beyond 100 bytes."""
+    """No file of this process may grow beyond 100 bytes, the report of the tests included."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_both_streams_go_to_one_file_and_apart_onward(logs: LogDirectory):
@@ -138,11 +141,12 @@ def test_proc_without_capture_has_no_file_and_prints_all_the_same(logs: LogDirec
     assert not Path(logs.path).exists()
 
 
-def test_full_disk_is_told_in_one_line_and_output_goes_on(logs: LogDirectory, small_files: None):
+def test_full_disk_is_told_in_one_line_and_output_goes_on(logs: LogDirectory):
     proc = Proc(logs)
 
-    for _ in range(3):
-        proc.write(b"x" * 60 + b"\n")
+    with small_files():
+        for _ in range(3):
+            proc.write(b"x" * 60 + b"\n")
     log = proc.end()["log"]
 
     text = (
