@@ -197,7 +197,7 @@ def _checked_env(env: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _versions() -> str:
-    from danaus._proc.agent import versions
+    from danaus._proc.versions import versions
 
     return ", ".join(f"{name} {version}" for name, version in versions().items())
 

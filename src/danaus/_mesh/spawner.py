@@ -16,6 +16,7 @@ from danaus._mesh.proc_mesh import ProcMesh
 from danaus._mesh.proc_table import ProcTable
 from danaus._proc.binding import bind
 from danaus._proc.launch import START, import_path
+from danaus._proc.versions import versions
 from danaus._runtime.identity import unique
 from danaus._runtime.owned import OwnedMesh
 from danaus._runtime.process import context
@@ -192,6 +193,7 @@ class Spawner:
             "preload": list(self._wishes.preload),
             "labels": list(self._shape.labels),
             "sizes": list(self._shape.ndslice.sizes),
+            "versions": versions(),
             "tail_lines": _config.get("tail_log_lines"),
             "capture": _config.get("enable_file_capture"),
             "streams": _config.get("enable_log_forwarding"),
@@ -236,10 +238,10 @@ class Spawner:
         template = {**self._template, "host": name, "agent": address, "root_agent": root}
         entries = [list(proc) for proc in procs]
         if link is None:
+            why = me.routes.refusals.get(address) or f"host {name} is gone"
+            report = {"text": f"it could not be started: {why}", "host": name, "cause": address}
             for proc, _ in procs:
-                me.routes.bury(
-                    proc, {"text": f"it could not be started: host {name} is gone", "host": name}
-                )
+                me.routes.bury(proc, report)
             return
         link.send_small(kinds.SPAWN_PROCS, _encode([template, entries]), b"")
 

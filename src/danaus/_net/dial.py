@@ -33,7 +33,7 @@ def connect(address: str, wish: list[Any]) -> socket.socket | None:
 
     Args:
         address: Path of the agent's socket.
-        wish: What `danaus._proc.doorway` understands, such as ``["hello", id, pid]``.
+        wish: What `danaus._proc.doorway` understands, such as ``["dial", from, to]``.
 
     Raises:
         OSError: This process may open no more files; the text says how many it may.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,11 +28,12 @@ from danaus._proc.output import LogDirectory
 from danaus._proc.place import sweep
 from danaus._proc.record import ProcRecord
 from danaus._proc.system import become_subreaper, open_pidfd
+from danaus._proc.versions import find_conflict, versions
 from danaus._proc.zygotes import Zygotes
 from danaus._wire import kinds
 from danaus._wire.frame import Frame
 
-__all__ = ["Agent", "Client", "versions"]
+__all__ = ["Agent", "Client"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -115,8 +115,16 @@ class Agent:
     # peers
 
     def on_hello(self, sock: socket.socket, pid: int, hello: list[Any]) -> None:
-        """A client has introduced itself."""
-        name = hello[1]
+        """A client has introduced itself: ``["hello", id, pid, versions]``."""
+        name: str = hello[1]
+        theirs: Any = hello[3] if len(hello) > 3 else None  # noqa: PLR2004  # as above
+        conflict = find_conflict(versions(), theirs, "the client has")
+        if conflict:
+            text = f"host {self.name} refuses this client: {conflict}"
+            self._doorway.refuse_visit(sock, "", {"text": text})
+            if name == self._owner:
+                self.shut_down()
+            return
         link = Link(
             sock, self.reactor, self._on_client_frame, self._on_client_lost, name, may_wait=False
         )
@@ -419,10 +427,3 @@ class Agent:
         if zygote == 0:
             self._ending = True
             self._finish()
-
-
-def versions() -> dict[str, str]:
-    """Versions that decide whether two processes can work together."""
-    import danaus
-
-    return {"danaus": danaus.__version__, "python": f"{sys.version_info[0]}.{sys.version_info[1]}"}

@@ -1,8 +1,8 @@
 """An agent's listening socket: who may come in, and where to.
 
 A connection says what it wants in a preface: `PREFACE`, a length (u32), and a msgpack list, either
-``["hello", id, versions]`` (a client that owns procs here) or ``["dial", from, to]`` (hand this
-connection to a process of the host). Not a byte more than the preface is read from a connection
+``["hello", id, pid, versions]`` (a client that owns procs here) or ``["dial", from, to]`` (hand
+this connection to a process of the host). Not a byte more than the preface is read from a connection
 that is handed on. A stranger, who runs as another user, is closed before a byte of it is read.
 """
 
@@ -149,7 +149,7 @@ class Doorway:
         if agent.hand_over(sock, source, target):
             sock.close()
         elif target in agent.tombs:
-            self._refuse(sock, target, agent.tombs[target])
+            self.refuse_visit(sock, target, agent.tombs[target])
         else:
             self._held.setdefault(target, []).append((sock, source))
             agent.reactor.call_later(_HOLD, lambda: self.refuse(target, None))
@@ -163,9 +163,10 @@ class Doorway:
     def refuse(self, name: str, report: dict[str, Any] | None) -> None:
         """``name`` is dead: tell those who wait for it."""
         for sock, _ in self._held.pop(name, []):
-            self._refuse(sock, name, report)
+            self.refuse_visit(sock, name, report)
 
-    def _refuse(self, sock: socket.socket, name: str, report: dict[str, Any] | None) -> None:
+    def refuse_visit(self, sock: socket.socket, name: str, report: dict[str, Any] | None) -> None:
+        """Tell who has connected why there is no way to ``name``, or, if empty, to this agent."""
         try:
             sock.send(encode_small(kinds.REFUSED, _encode([name, report]), b""))
         except OSError:

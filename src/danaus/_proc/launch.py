@@ -14,6 +14,7 @@ from typing import Any
 
 from danaus._proc.exits import NOT_STARTED
 from danaus._proc.system import die_with_parent
+from danaus._proc.versions import find_conflict, versions
 
 __all__ = [
     "EXEC_VARIABLE",
@@ -194,6 +195,7 @@ def from_exec() -> Launch:
     control, description = map(int, os.environ.pop(EXEC_VARIABLE).split(","))
     with open(description, "rb") as file:
         spec = msgspec.msgpack.decode(file.read())
+    _check_versions(spec)
     os.set_inheritable(control, False)
     _open_streams()  # an interpreter buffers what it writes to a pipe, for as long as it likes
     path = spec.get("path")
@@ -205,6 +207,16 @@ def from_exec() -> Launch:
     if spec.get("argv") is not None:
         sys.argv[:] = spec["argv"]
     return Launch(spec, control, -1, -1)
+
+
+def _check_versions(spec: dict[str, Any]) -> None:
+    """End where this interpreter cannot work together with the one that the proc is for."""
+    theirs = spec.get("versions")
+    conflict = "" if theirs is None else find_conflict(versions(), theirs, "the client has")
+    if conflict:
+        sys.stderr.write(f"danaus: this process could not be started: {conflict}\n")
+        sys.stderr.flush()
+        os._exit(NOT_STARTED)
 
 
 def import_path() -> str:

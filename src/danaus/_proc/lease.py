@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from danaus._net.dial import connect
+from danaus._proc.versions import versions
 from danaus._wire import kinds
 from danaus._wire.frame import FrameDecoder, encode_small
 
@@ -49,7 +50,7 @@ class Welcome:
     Attributes:
         host: Name of the host, as users see it.
         pid: The agent's process.
-        versions: Versions of ``danaus`` and ``python`` that it runs.
+        versions: Versions that it runs, from `danaus._proc.versions`.
     """
 
     host: str
@@ -77,7 +78,7 @@ class Lease:
     def __init__(self, address: str, name: str = "") -> None:
         self.address = address
         try:
-            sock = connect(address, ["hello", name or new_lease_id(), os.getpid()])
+            sock = connect(address, ["hello", name or new_lease_id(), os.getpid(), versions()])
         except OSError as error:
             raise HostSilent(address, f"its socket cannot be used ({error.strerror})") from error
         if sock is None:
@@ -125,8 +126,10 @@ class Lease:
             raise HostSilent(self.address, "its agent has ended")
         for frame in self._decoder.feed(data):
             if frame.kind == kinds.WELCOME:
-                host, pid, versions = _decode(frame.routing)[:3]
-                return Welcome(host, pid, versions)
+                host, pid, theirs = _decode(frame.routing)[:3]
+                return Welcome(host, pid, theirs)
+            if frame.kind == kinds.REFUSED:
+                raise HostSilent(self.address, _decode(frame.routing)[1]["text"])
         return None
 
     def close(self) -> None:

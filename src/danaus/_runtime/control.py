@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from danaus._proc.versions import find_conflict, versions
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
@@ -32,14 +33,13 @@ class Control:
         """What to do with output of procs: a frame's kind and routing."""
         self.on_stop: Callable[[str, float], None] | None = None
         """In a proc: how to end."""
-        self.on_welcome: Callable[[Link, list[Any]], None] | None = None
 
     def on_control(self, link: Link, kind: int, routing: list[Any], fds: list[int]) -> None:
         """Handle one frame; descriptors that it brings are used or closed."""
         if kind == kinds.HANDOVER:
             self._runtime.routes.adopt(fds.pop(), routing[0])
         elif kind in (kinds.PROC_EXIT, kinds.REFUSED):
-            self._runtime.routes.bury(routing[0], routing[1])
+            self._on_end(link, *routing)
         elif kind == kinds.PROC_UP:
             self.pids[routing[0]] = routing[1]
         elif kind in _OUTPUT:
@@ -49,10 +49,22 @@ class Control:
         elif kind == kinds.STOP:
             if self.on_stop is not None:
                 self.on_stop(routing[0], routing[1])
-        elif kind == kinds.WELCOME and self.on_welcome is not None:
-            self.on_welcome(link, routing)
+        elif kind == kinds.WELCOME:
+            self._on_welcome(link, routing)
         for fd in fds:
             os.close(fd)
+
+    def _on_end(self, link: Link, proc: str, report: dict[str, Any] | None) -> None:
+        if proc:
+            self._runtime.routes.bury(proc, report)
+        else:
+            self._runtime.routes.refuse(link, (report or {}).get("text", ""))
+
+    def _on_welcome(self, link: Link, routing: list[Any]) -> None:
+        host, _, theirs = routing
+        conflict = find_conflict(versions(), theirs, f"host {host} has")
+        if conflict:
+            self._runtime.routes.refuse(link, f"this client refuses host {host}: {conflict}")
 
     def _pass_on_output(self, kind: int, routing: list[Any]) -> None:
         """In a proc: what it has spawned on another host prints; its own agent knows the way."""

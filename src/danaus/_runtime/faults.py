@@ -263,6 +263,8 @@ class Faults:
             procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
         procs.update(self._runtime.routes.known_at(address))
         text = f"it is gone with its host's agent ({why})" + (f": {words}" if words else "")
+        if address in self._runtime.routes.refusals:
+            text = f"it could not be started: {why}"
         expected = self.closing or address in self.ending
         report = {"text": text, "stopping": expected, "cause": address}
         for proc in procs:

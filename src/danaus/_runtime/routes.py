@@ -21,6 +21,7 @@ from danaus import _config
 from danaus._core.recent import Recent
 from danaus._net.dial import connect
 from danaus._net.link import Link
+from danaus._proc.versions import versions
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Routes:
         """Direct links by process."""
         self.agents: dict[str, Link] = {}
         """Links to agents by address."""
+        self.refusals: dict[str, str] = {}
+        """Agents that do not work together with this process, by address: why."""
         self.dead: Recent[str, dict[str, Any] | None] = Recent(_REMEMBERED)
         """Processes that have ended, with the report."""
         self._addresses: dict[str, str] = {}
@@ -120,14 +123,25 @@ class Routes:
         link = self.agents.get(address)
         if link is not None and not link.lost:
             return link
+        if address in self.refusals:
+            return None
         with self._lock:
             link = self.agents.get(address)
             if link is not None and not link.lost:
                 return link
-            sock = connect(address, ["hello", self.me, os.getpid()])
+            sock = connect(address, ["hello", self.me, os.getpid(), versions()])
             if sock is None:
                 return None
             return self._add_agent(address, sock)
+
+    def refuse(self, link: Link, why: str) -> None:
+        """An agent and this process cannot work together: there is no way to it."""
+        self.refusals[link.peer] = why
+        with self._lock:
+            if self.agents.get(link.peer) is link:
+                del self.agents[link.peer]
+        link.close()
+        self._on_agent_lost(link.peer, why)
 
     def add_agent(self, address: str, sock: socket.socket) -> Link:
         """Use a connection that an agent knows already: a proc's control link."""

@@ -59,7 +59,7 @@ HERE = 8
 FIRST_CONTROL = 16
 
 WELCOME = 17
-"""[host name, agent pid, versions]"""
+"""[host name, agent pid, versions]; see `danaus._proc.versions`"""
 SPAWN_PROCS = 18
 """[template, [proc, ...]]"""
 PROC_UP = 19
@@ -73,7 +73,8 @@ STOP = 22
 HANDOVER = 23
 """[from]: agent to process; the connection of a peer that dialled it accompanies the frame"""
 REFUSED = 24
-"""[proc, exit or None]: what was dialled is dead, or was never heard of"""
+"""[proc, exit or None]: what was dialled is dead, or was never heard of; [empty, text]: the agent
+refuses this process"""
 SHUTDOWN = 25
 """[]: end all procs and the agent"""
 LOG = 26

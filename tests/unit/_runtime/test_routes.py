@@ -13,6 +13,7 @@ import pytest
 from danaus._config.overrides import configured
 from danaus._net.link import Link
 from danaus._net.reactor import Reactor
+from danaus._proc.versions import versions
 from danaus._runtime import routes as routes_module
 from danaus._runtime.routes import Routes
 from danaus._wire import kinds
@@ -171,7 +172,7 @@ def test_those_who_are_told_of_a_death_may_need_a_link_themselves(
 def test_an_agent_is_greeted_once(process: Process, agent: Agent):
     link = process.routes.agent(agent.address)
 
-    assert agent.accept()[1] == ["hello", "me", os.getpid()]
+    assert agent.accept()[1] == ["hello", "me", os.getpid(), versions()]
     assert process.routes.agent(agent.address) is link
     assert process.routes.agent("/nobody/there") is None
 
