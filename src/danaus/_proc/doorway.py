@@ -1,9 +1,10 @@
 """An agent's listening socket: who may come in, and where to.
 
-A connection says what it wants in a preface: `PREFACE`, a length (u32), and a msgpack list, either
-``["hello", id, pid, versions]`` (a client that owns procs here) or ``["dial", from, to]`` (hand
-this connection to a process of the host). Not a byte more than the preface is read from a connection
-that is handed on. A stranger, who runs as another user, is closed before a byte of it is read.
+A connection says what it wants in a preface: `PREFACE`, a length (u32), and a msgpack list,
+either ``["hello", id, pid, versions]`` (a client that owns procs here) or ``["dial", from, to]``
+(hand this connection to a process of the host). Not a byte more than the preface is read from a
+connection that is handed on. A stranger, who runs as another user, is closed before a byte of it
+is read.
 """
 
 from __future__ import annotations
