@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fault.script import Script
+
 pytestmark = pytest.mark.needs_linux
 
 DAEMON = """
@@ -38,6 +40,37 @@ async def main():
         await procs.spawn("sleeper", Sleeper).sleep.call()
 asyncio.run(main())
 """
+
+
+STOPPED = """
+import os, signal, sys
+from danaus.actor import Actor, endpoint, shutdown_context, this_host
+class Process(Actor):
+    @endpoint
+    def zygote(self):
+        return os.getppid()
+victim = this_host().spawn_procs().spawn("process", Process).zygote.call_one().get(20)
+if sys.argv[1] == "agent":
+    with open(f"/proc/{victim}/stat") as file:
+        victim = int(file.read().rpartition(")")[2].split()[1])
+os.kill(victim, signal.SIGSTOP)
+if sys.argv[2] == "shutdown":
+    shutdown_context().get(20)
+"""
+
+
+@pytest.mark.parametrize("victim", ["agent", "zygote"])
+@pytest.mark.parametrize("how", ["exit", "shutdown"])
+def test_what_somebody_has_stopped_ends_with_the_script_all_the_same(
+    victim: str, how: str, tmp_path: Path
+) -> None:
+    """L1."""
+    script = Script(tmp_path / "script", STOPPED, victim, how)
+    try:
+        assert script.wait(20) == 0, script.stderr
+        script.assert_nothing_left()
+    finally:
+        script.end()
 
 
 @pytest.mark.parametrize("closed", [(0,), (1, 2), (0, 1, 2)])

@@ -196,6 +196,7 @@ def _end_local_host(made: Runtime, patience: float) -> None:
     link = made.routes.agents.get(local.address)
     if link is not None:
         link.send_small(kinds.SHUTDOWN, b"\x90", b"")
+    local.wake()
     if not local.reap(patience):
         made.routes.flush(0.2)  # it ends by itself when the link does
         # A client that goes on shall not keep what has ended as a zombie.

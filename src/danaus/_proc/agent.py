@@ -395,6 +395,7 @@ class Agent:
         if self._ending:
             return
         self._ending = True
+        self._zygotes.wake()
         for record in list(self.procs.values()):
             owner_alive = record.owner in self.clients or record.owner in self.procs
             self._stop(

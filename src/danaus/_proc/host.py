@@ -6,6 +6,7 @@ The socket listens before the process exists, so its address can be used at once
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -51,6 +52,10 @@ class HostProcess:
                 return file.read()[-2000:]
         except OSError:
             return ""
+
+    def wake(self) -> None:
+        """Let it go on if somebody has stopped it (SIGSTOP), so that it can end."""
+        self.process.send_signal(signal.SIGCONT)
 
     def reap(self, patience: float = 5.0) -> bool:
         """Wait for its end, at most ``patience`` seconds. False: it has not ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -167,6 +168,13 @@ class Zygotes:
         self._oom = now
         return grown
 
+    @staticmethod
+    def wake() -> None:
+        """Let them go on if somebody has stopped them (SIGSTOP): they are to end, and all below."""
+        for child in children_of(os.getpid()):
+            for pid in (child, *children_of(child)):
+                _wake(pid)
+
     def close(self, pid: int = 0) -> None:
         """Let the zygotes end what is left, and wait until they have.
 
@@ -184,3 +192,10 @@ class Zygotes:
                 os.waitpid(-1, 0)
         except ChildProcessError:
             return
+
+
+def _wake(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        return
