@@ -11,8 +11,10 @@ source is in no file (an interactive session), its lines travel along.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import importlib
+import inspect
 import io
 import linecache
 import pickle
@@ -39,6 +41,12 @@ _parcels: WeakKeyDictionary[type, tuple[bytes, bytes]] = WeakKeyDictionary()
 
 _known: WeakValueDictionary[bytes, type] = WeakValueDictionary()
 """The same classes by digest."""
+
+_LOADS = ("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+"""Instructions that look in the namespace of a class body, and then among the globals."""
+
+_class_names: WeakKeyDictionary[types.CodeType, frozenset[str]] = WeakKeyDictionary()
+"""Results of `_names_of_classes`."""
 
 
 def dump_by_value(value: Any, keep: Keep | None, reducers: Reducers) -> bytes:
@@ -141,8 +149,13 @@ class _Pickler(cloudpickle.Pickler):
             return _with_slots(obj, super().reducer_override(obj))
         if isinstance(obj, types.FunctionType):
             reduced = super().reducer_override(obj)
-            if self._manner.imports and reduced is not NotImplemented:
-                self._import_globals(reduced[2][1]["__globals__"])
+            if reduced is not NotImplemented:
+                names = reduced[2][1]["__globals__"]
+                for name in _names_of_classes(obj.__code__):
+                    if name in obj.__globals__:
+                        names.setdefault(name, obj.__globals__[name])
+                if self._manner.imports:
+                    self._import_globals(names)
             return reduced
         # The table of a pickler belongs to its class, and these come with each pickle.
         reduce = self._manner.reducers.get(type(obj))  # pyright: ignore[reportUnknownArgumentType]  # any type
@@ -173,6 +186,24 @@ class _Pickler(cloudpickle.Pickler):
         except Exception:  # noqa: BLE001  # whatever a foreign type raises, it says no
             return False
         return True
+
+
+def _names_of_classes(code: types.CodeType) -> frozenset[str]:
+    """Names that the bodies of classes use which are defined in a function.
+
+    cloudpickle sends the globals that functions load. The body of a class loads them otherwise.
+    """
+    found = _class_names.get(code)
+    if found is None:
+        names: set[str] = set()
+        for inner in code.co_consts:
+            if isinstance(inner, types.CodeType):
+                names |= _names_of_classes(inner)
+                if not inner.co_flags & inspect.CO_OPTIMIZED:
+                    loads = dis.get_instructions(inner)
+                    names |= {i.argval for i in loads if i.opname in _LOADS}
+        found = _class_names[code] = frozenset(names)
+    return found
 
 
 def _with_slots(cls: type, reduced: Any) -> Any:

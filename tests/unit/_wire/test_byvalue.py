@@ -127,6 +127,28 @@ def test_a_function_sees_the_globals_as_they_are_when_it_is_sent():
     assert (loads(first)(), loads(dumps(script["f"]))()) == (1, 2)
 
 
+def test_a_class_that_a_function_defines_sees_the_globals_of_the_script():
+    script = define(
+        """
+        def mark(f): return f
+        SIZE = 3
+        class Base: pass
+        def make():
+            class Made(Base):
+                size = SIZE
+                class Inner:
+                    twice = SIZE * 2
+                @mark
+                def read(self): return self.size, self.Inner.twice, SIZE
+            return Made().read()
+        """
+    )
+
+    back = in_another_process(dumps(script["make"]), "value = value()")
+
+    assert loads([back]) == (3, 6, 3)
+
+
 def test_code_keeps_the_name_of_its_file():
     function = define("def f(): return 1\n")["f"]
 
