@@ -154,4 +154,6 @@ class Owner(Actor):
         self.seen.append(failure)
         if self.decision == "raise":
             raise ValueError("no idea what to do")
-        return self.decision == "handle"
+        if self.decision == "respawn":
+            self.procs.respawn(failure.ranks[0]).get(20)
+        return self.decision in ("handle", "respawn")

@@ -79,7 +79,7 @@ class ProcMesh(MeshTrait):
         *,
         host_mesh: HostMesh | None = None,
         owned: bool = False,
-        respawn: Callable[[int], str] | None = None,
+        respawn: Callable[[int], tuple[str, Callable[[], None]]] | None = None,
     ) -> None:
         self._uid = uid
         self._name_text = name
@@ -88,6 +88,7 @@ class ProcMesh(MeshTrait):
         self._host_mesh = host_mesh
         self._owned = owned
         self._respawn = respawn
+        self._respawning: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -270,7 +271,9 @@ class ProcMesh(MeshTrait):
         """Start a failed rank again in place, and the actors that lived on it.
 
         The actors are made anew by their constructors, with the arguments of their spawn; the
-        other ranks keep their state, the mesh its shape.
+        other ranks keep their state, the mesh its shape. Where only an actor of the rank has
+        failed, its process is ended first, and all its actors start again. References that
+        others hold keep meaning the old process: send them anew.
 
         Args:
             rank: Rank in the mesh as it was spawned, row-major.
@@ -280,38 +283,65 @@ class ProcMesh(MeshTrait):
 
         Raises:
             ValueError: The rank does not exist, has not failed, or this is not the owner's mesh.
+            RuntimeError: The mesh was stopped.
         """
         me = runtime()
         owned = me.faults.owned.get(self._uid)
+        if self._uid in me.faults.stopped:
+            raise RuntimeError("`ProcMesh` has already been stopped")
         if owned is None or self._respawn is None:
             raise ValueError("ProcMesh is not owned; only its owner can respawn a rank")
         if not 0 <= rank < len(owned.targets):
             raise ValueError(f"no rank {rank}; the mesh has ranks 0..{len(owned.targets) - 1}")
+        done = new_future(me.reactor)
         with self._lock:
             proc, address = owned.targets[rank]
-            if proc not in me.routes.dead:
-                raise ValueError(f"rank {rank} has not failed; stop its process first")
-            new = self._respawn(rank)
-            owned.replace(rank, new, address)
-            self._table.replace(rank, new)
-            me.faults.respawned(self._uid, rank)
-            for mesh in list(me.faults.owned.values()):
-                if mesh.on != self._uid or mesh.stopping:
-                    continue
-                for own_rank in list(mesh.ranks_of(proc)):
-                    mesh.replace(own_rank, new, address)
-                    mesh.table.replace(own_rank, new)
-                    me.faults.respawned(mesh.uid, own_rank)
-                    self._start(me, mesh, own_rank, new, address)
-        return self._when_ready(rank)
+            known = self._respawning.get(proc)
+            if known is not None:
+                return known
+            if proc not in me.routes.dead and not me.faults.has_failed_on(self._uid, proc):
+                raise ValueError(f"rank {rank} has not failed; what works is not started again")
+            new, start = self._respawn(rank)
+            self._respawning[proc] = done
+        me.faults.end_proc(
+            proc, address, lambda: self._start_again(me, owned, rank, (new, start), done)
+        )
+        return done
 
-    def _when_ready(self, rank: int) -> Future[None]:
-        """Settled when the process of that rank runs."""
+    def _start_again(
+        self,
+        me: Runtime,
+        owned: OwnedMesh,
+        rank: int,
+        new: tuple[str, Callable[[], None]],
+        done: Future[None],
+    ) -> None:
+        """Put a new process, and new actors, in the place of a rank that has ended."""
+        name, start = new
+        old, address = owned.targets[rank]
+        # In the books first: the new process may be gone before this is through.
+        again = me.faults.replace(owned, rank, name)
+        if owned.stopping:
+            done.set_error(RuntimeError("`ProcMesh` has already been stopped"))
+            return
+        self._table.replace(rank, name)
+        for mesh, own_rank in again:
+            mesh.table.replace(own_rank, name)
+        start()
+        for mesh, own_rank in again:
+            self._start(me, mesh, own_rank, name, address)
+        if owned.stopping:  # since then: the order to end may have come before the process
+            me.faults.end_proc(name, address, _nothing)
+        with self._lock:
+            self._respawning.pop(old, None)
+        self._settle_when_ready(rank, done)
+
+    def _settle_when_ready(self, rank: int, done: Future[None]) -> None:
+        """Settle ``done`` when the process of that rank runs."""
         from danaus._mesh.readiness import procs_ready
 
         target = (*self._table.procs[rank], 0)
         ready = procs_ready(self._uid, self._name_text, [target], [rank])
-        done = new_future(runtime().reactor)
 
         def settle() -> None:
             error = ready.exception(0)
@@ -321,7 +351,6 @@ class ProcMesh(MeshTrait):
                 done.set_error(error)
 
         ready.add_callback(settle)
-        return done
 
     def logging_option(
         self,
@@ -379,6 +408,10 @@ def _rebuild(
     uid: str, name: str, table: ProcTable, shape: Shape, host_mesh: HostMesh | None
 ) -> ProcMesh:
     return ProcMesh(uid, name, table, shape, host_mesh=host_mesh)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end of what is stopped in any case."""
 
 
 def own_mesh(me: Runtime) -> ProcMesh:

@@ -225,10 +225,11 @@ class Spawner:
     def _new_id(self, rank: int) -> str:
         return f"{self._uid}.{rank}-{unique(4)}"
 
-    def _respawn(self, rank: int) -> str:
+    def _respawn(self, rank: int) -> tuple[str, Callable[[], None]]:
+        """The id of another process for that rank, and what starts it."""
         new = self._new_id(rank)
-        self._send(rank // self._per, [(new, self._overrides(rank))])
-        return new
+        wishes = self._overrides(rank)  # what raises, raises here
+        return new, lambda: self._send(rank // self._per, [(new, wishes)])
 
     def _send(self, host: int, procs: list[tuple[str, dict[str, Any]]]) -> None:
         me = self._me
@@ -239,7 +240,9 @@ class Spawner:
         entries = [list(proc) for proc in procs]
         if link is None:
             why = me.routes.refusals.get(address) or f"host {name} is gone"
-            report = {"text": f"it could not be started: {why}", "host": name, "cause": address}
+            report = {"text": f"it could not be started: {why}", "host": name}
+            if len(procs) > 1:
+                report["cause"] = address  # one fault, not one for each of them
             for proc, _ in procs:
                 me.routes.bury(proc, report)
             return

@@ -61,6 +61,7 @@ class Faults:
         self._machine = Supervision(runtime.id, ROOT)
         self._lock = threading.RLock()
         self._commands: deque[SupervisionCommand] = deque()
+        self._awaited: dict[str, list[Callable[[], None]]] = {}
         self.owned: dict[str, OwnedMesh] = {}
         """Meshes that actors of this process made, by id."""
         self.failed: dict[str, dict[int, MeshFailure]] = {}
@@ -213,6 +214,10 @@ class Faults:
             if cell.birth.owner == proc:
                 reason = "its owner is gone, with the process that it lived in"
                 cell.post_first(Stop(reason, runtime.id, -1, 0, None))
+        with self._lock:
+            calls = self._awaited.pop(proc, [])
+        for call in calls:
+            call()
         self._carry_out()
 
     def for_call(
@@ -439,12 +444,51 @@ class Faults:
                     self._runtime.outbox.forget_mesh(name, mesh.targets)
                 self.failed.pop(name, None)
 
-    def respawned(self, uid: str, rank: int) -> None:
-        """A failed rank runs again."""
+    # respawning
+
+    def has_failed_on(self, uid: str, proc: str) -> bool:
+        """True when an actor has failed that lives in that process of a proc mesh."""
         with self._lock:
-            self.failed.get(uid, {}).pop(rank, None)
-            self._handle(Respawned(mesh=uid, rank=rank))
+            return any(
+                rank in self.failed.get(mesh.uid, {})
+                for mesh in self.owned.values()
+                if mesh.on == uid
+                for rank in mesh.ranks_of(proc)
+            )
+
+    def end_proc(self, proc: str, address: str, call: Callable[[], None]) -> None:
+        """End a process, if it has not ended, and call back when it has."""
+        with self._lock:
+            ended = proc in self._runtime.routes.dead
+            if not ended:
+                self._awaited.setdefault(proc, []).append(call)
+        if ended:
+            call()
+            return
+        link = self._runtime.routes.agent(address)
+        if link is not None:
+            link.send_small(kinds.STOP_PROCS, _encode([[proc], "it is started again", 0.0]), b"")
+        else:
+            self._runtime.routes.bury(proc, None)
+
+    def replace(self, mesh: OwnedMesh, rank: int, proc: str) -> list[tuple[OwnedMesh, int]]:
+        """A rank of a proc mesh is another process from now on.
+
+        Returns:
+            The meshes with actors there, each with its own rank: they are to be made again.
+        """
+        again: list[tuple[OwnedMesh, int]] = []
+        with self._lock:
+            old, address = mesh.targets[rank]
+            for above in self.owned.values():
+                if above.on == mesh.uid and not above.stopping:
+                    again.extend((above, own) for own in list(above.ranks_of(old)))
+            for one, own in [(mesh, rank), *again]:
+                one.replace(own, proc, address)
+                self.failed.get(one.uid, {}).pop(own, None)
+                self._handle(Respawned(mesh=one.uid, rank=own))
         self._carry_out()
+        return again
 
 
 def _nothing(_values: list[object]) -> None:
