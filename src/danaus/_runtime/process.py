@@ -101,7 +101,10 @@ def _at_exit() -> None:
     found = _runtime
     if found is not None and not found.closed:
         for hook in found.exit_hooks:
-            hook()
+            try:
+                hook()
+            except KeyboardInterrupt:
+                return  # pressed again: nobody wants to wait, and hosts end when their links do
 
 
 def _after_fork() -> None:
