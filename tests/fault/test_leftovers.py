@@ -18,13 +18,14 @@ from tests.fault.victims import Victim
 
 SLEEP = ["sleep", "10000"]
 
-STUBBORN = [
-    sys.executable,
-    "-c",
-    "import signal, time\n"
-    "for number in (1, 2, 13, 15): signal.signal(number, signal.SIG_IGN)\n"
-    "time.sleep(10000)",
-]
+IGNORE_AND_SLEEP = """
+import signal, time
+for number in (1, 2, 13, 15):
+    signal.signal(number, signal.SIG_IGN)
+time.sleep(10000)
+"""
+
+STUBBORN = [sys.executable, "-c", IGNORE_AND_SLEEP]
 
 DAEMON = [
     "sh",

@@ -405,6 +405,13 @@ class Link:
         while self._fds:
             os.close(self._fds.popleft())
 
+    def abandon(self) -> None:
+        """In a forked child: let go of the connection, which is the parent's."""
+        self.lost = True
+        descriptor = self._sock.detach()
+        if descriptor >= 0:
+            os.close(descriptor)
+
     def close(self) -> None:
         """End the link from this side; ``on_lost`` is not called."""
         if not self.lost:

@@ -114,6 +114,7 @@ class AsyncDriver:
         while cell.failure is None and not cell.stopped:
             item = self._next()
             if item is None:
+                cell.leave_if_forked()
                 await self._sleep()
             elif isinstance(item, Call):
                 await self._handle(item)

@@ -7,6 +7,7 @@ loop (`danaus._runtime.async_cell`). Control (supervision, stop) goes before que
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import deque
@@ -124,6 +125,18 @@ class ActorCell:
         """Let it die once it has handled the message that it handles now."""
         self.post_first(Abort(reason))
 
+    def forget_after_fork(self) -> None:
+        """In a forked child: what is queued is the parent's."""
+        self.queue.clear()
+        self.control.clear()
+
+    def leave_if_forked(self) -> None:
+        """End a child that an endpoint has forked, and that has come back from the endpoint."""
+        if self.runtime.forked:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(0)
+
     def wait_ended(self, timeout: float) -> bool:
         """Wait until its thread has ended. False: time is up."""
         return self._ended.wait(timeout)
@@ -138,6 +151,7 @@ class ActorCell:
                 return control.popleft()
             if queue:
                 return queue.popleft()
+            self.leave_if_forked()
             self._idle = True
             if control or queue:
                 self._idle = False

@@ -68,7 +68,10 @@ def install(made: Runtime) -> None:
     if not _registered:
         _registered = True
         os.register_at_fork(
-            before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork
+            # Whoever forks holds the lock, in the child as well: it is free in both afterwards.
+            before=_lock.acquire,
+            after_in_parent=_lock.release,
+            after_in_child=_after_fork,
         )
 
 
@@ -109,12 +112,12 @@ def _at_exit() -> None:
 
 def _after_fork() -> None:
     """In a forked child: the parent's runtime is the parent's."""
-    global _runtime, _lock  # noqa: PLW0603
+    global _runtime
     found, _runtime = _runtime, None
-    _lock = threading.RLock()
     current.set(None)
     if found is not None:
         found.forget_after_fork()
+    _lock.release()
 
 
 def context() -> Context:

@@ -82,6 +82,8 @@ class Runtime:
         """Context of a client's own code; None in a proc."""
         self.received = 0
         self.closed = False
+        self.forked = False
+        """True in a child of the process that it belongs to."""
         self.setup = Setup(self)
         self.exit_hooks: list[Callable[[], None]] = []
         """Called when the interpreter ends while the runtime is up."""
@@ -453,8 +455,13 @@ class Runtime:
         self.ports.clear()
 
     def forget_after_fork(self) -> None:
-        """In a forked child: let go of what belongs to the parent."""
-        self.closed = True
+        """In a forked child: let go of what belongs to the parent.
+
+        Takes no lock: a thread that the child does not have may hold it.
+        """
+        self.closed = self.forked = True
+        for cell in list(self.cells.values()):
+            cell.forget_after_fork()
         self.routes.forget_after_fork()
         try:
             self.reactor.dispose()

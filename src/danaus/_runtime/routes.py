@@ -89,7 +89,7 @@ class Routes:
         link = self.links.get(proc)
         if link is not None and not link.lost:
             return link
-        if proc in self.dead:
+        if proc in self.dead or self._closed:
             return None
         with self._lock:
             link, gone = self._open(proc, address)
@@ -275,7 +275,4 @@ class Routes:
         """In a forked child: let go of the parent's connections without a word on them."""
         self._closed = True
         for link in self.all_links():
-            try:
-                os.close(link.fileno())
-            except OSError:
-                continue
+            link.abandon()
