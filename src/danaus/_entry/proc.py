@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run_proc"]
 
+_LAST_STEPS = 0.2
+"""Seconds that threads which have done their work may take to be gone."""
+
 
 def main() -> None:
     """Entry of an exec'd proc."""
@@ -39,7 +42,10 @@ def run_proc(launch: Launch) -> None:
     runtime.address = spec["agent"]
     runtime.spec = spec
     runtime.make_own_mesh = proc_mesh.own_mesh
-    runtime.control.on_stop = lambda reason, seconds: _begin_stop(runtime, reason, seconds)
+    enders: list[threading.Thread] = []
+    runtime.control.on_stop = lambda reason, seconds: enders.append(
+        _begin_stop(runtime, reason, seconds)
+    )
     runtime.faults.on_agent_lost = lambda address, _why: _agent_lost(runtime, address)
     python_logs.install()
     if "log_level" in spec:
@@ -57,6 +63,8 @@ def run_proc(launch: Launch) -> None:
     else:
         _connect(runtime, control)
         runtime.reactor.run()
+    for thread in enders:
+        thread.join(_LAST_STEPS)
     sys.stdout.flush()
     sys.stderr.flush()
 
@@ -88,10 +96,12 @@ def _agent_lost(runtime: Runtime, address: str) -> None:
         runtime.reactor.close()
 
 
-def _begin_stop(runtime: Runtime, reason: str, seconds: float) -> None:
-    threading.Thread(
+def _begin_stop(runtime: Runtime, reason: str, seconds: float) -> threading.Thread:
+    thread = threading.Thread(
         target=_stop, args=(runtime, reason, seconds), name="danaus-stop", daemon=True
-    ).start()
+    )
+    thread.start()
+    return thread
 
 
 def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
@@ -103,6 +113,11 @@ def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
         cell.post(Stop(reason, runtime.id, -1, 0, None))
     for cell in cells:
         cell.wait_ended(max(0.0, deadline - time.monotonic()))
+    # A thread that the end of the interpreter cuts off never lets go of what it refers to, such as
+    # the classes of its actor, and the finalizers of their modules would not run.
+    deadline = time.monotonic() + _LAST_STEPS
+    for cell in cells:
+        cell.thread.join(max(0.0, deadline - time.monotonic()))
     runtime.routes.flush(1.0)
     runtime.reactor.close()
 
