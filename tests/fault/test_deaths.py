@@ -276,3 +276,17 @@ def test_processes_end_when_the_mesh_is_gone_from_sight(faults: Faults):
 
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), timeout=5)
     assert not faults
+
+
+def test_a_process_that_closed_its_own_link_is_told_apart_from_one_out_of_memory(faults: Faults):
+    """S2."""
+    victim = this_host().spawn_procs().spawn("victim", Victim)
+    victim.pid.call_one().get(20)
+    victim.evaluate.call_one(os.closerange, 3, 4096)
+
+    with pytest.raises(SupervisionError, match="its connection to its host was closed") as caught:
+        victim.nap.call_one(60).get(20)
+
+    assert failure_of(caught.value).exit == "SIGKILL"
+    assert "memory" not in str(caught.value)
+    faults.wait()

@@ -333,9 +333,12 @@ class Agent:
         # The zygote reports the end; a proc that only closed its link is of no use to anybody.
         record = self.procs.get(link.peer)
         if record is not None and record.exit is None and not record.stopping:
-            self.reactor.call_later(
-                1.0, lambda: self._zygotes.signal(record.zygote, record.id, signal.SIGKILL)
-            )
+            self.reactor.call_later(1.0, lambda: self._cut_off(record))
+
+    def _cut_off(self, record: ProcRecord) -> None:
+        if record.exit is None:
+            record.cut_off = not record.stopping
+            self._zygotes.signal(record.zygote, record.id, signal.SIGKILL)
 
     def _on_zygote_report(self, report: list[Any]) -> None:
         what, name = report[0], report[1]

@@ -28,6 +28,11 @@ _CLOSED = -1
 
 _STDERR = 2
 
+_CUT_OFF = (
+    "its connection to its host was closed, and so its host killed it. Code that closes descriptors "
+    "which it has not opened, such as os.closerange(3, 256), does this"
+)
+
 
 class ProcRecord:
     """One proc: its owner, its control link, its output, and how it ended."""
@@ -47,6 +52,8 @@ class ProcRecord:
         self.stopping = False
         """True once its end was asked for."""
         self.stop_reason = ""
+        self.cut_off = False
+        """True once it was killed because it had closed its link and yet did not end."""
         self.exit: dict[str, Any] | None = None
         self.streams: bool = spec.get("streams", True)
         """Whether its output goes to its client."""
@@ -132,6 +139,8 @@ class ProcRecord:
             "stderr": self._last_words(),
             "log": self._log_file,
         }
+        if self.cut_off:
+            self.exit["text"] = _CUT_OFF
         self._close_log()
         if self.link is not None:
             self.link.finish()
