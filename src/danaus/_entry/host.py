@@ -12,6 +12,7 @@ import time
 from danaus._entry import proc as _proc  # before the fork: each proc has it at no cost
 from danaus._proc.agent import Agent
 from danaus._proc.place import ERRORS, remove_directory
+from danaus._proc.system import raise_file_limit
 from danaus._proc.zygote import Zygote
 
 __all__ = ["main"]
@@ -24,6 +25,7 @@ def main() -> None:
     """Entry: arguments are the socket's descriptor and path, the host's name, the owner's id."""
     listener, address, name, owner = sys.argv[1:5]
     os.environ.pop("_DANAUS_PATH", None)
+    files = raise_file_limit()  # a host needs four descriptors a proc; procs get what they had
     ours, theirs = socket.socketpair()
     gc.collect()
     gc.freeze()  # the zygote's objects must not be touched, and so copied, by its children
@@ -31,7 +33,7 @@ def main() -> None:
     if pid == 0:
         ours.close()
         os.close(int(listener))
-        launch = Zygote(theirs).serve()
+        launch = Zygote(theirs, files).serve()
         if launch is None:
             _remove_what_is_left(os.path.dirname(address))
             os._exit(0)

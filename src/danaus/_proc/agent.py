@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from danaus._core.recent import Recent
+from danaus._net.dial import describe_limit
 from danaus._net.link import Link
 from danaus._net.reactor import Reactor
 from danaus._net.shared import SharedPayload
@@ -317,7 +318,7 @@ class Agent:
                 os.close(fd)
             if ours is not None:
                 ours.close()
-            return f"{error.strerror} (open files are limited by ulimit -n)"
+            return describe_limit(error)
         record.link = Link(
             ours, self.reactor, self._on_proc_frame, self._on_proc_lost, record.id, may_wait=False
         )

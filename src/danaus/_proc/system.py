@@ -16,6 +16,8 @@ __all__ = [
     "kill_tree",
     "open_pidfd",
     "peer_credentials",
+    "raise_file_limit",
+    "set_file_limit",
     "signal_group",
     "start_time",
 ]
@@ -69,6 +71,27 @@ def peer_credentials(sock: socket.socket) -> tuple[int, int]:
     data = sock.getsockopt(0, local_peercred, xucred_size)
     _, uid = struct.unpack_from("=II", data)
     return 0, uid
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as it may. Returns how many it could open before."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        set_file_limit(hard)
+    return soft
+
+
+def set_file_limit(count: int) -> None:
+    """Let this process open so many files, if it may."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    except (OSError, ValueError):
+        return  # a platform whose hard limit says more than it lets anybody have
 
 
 def start_time(pid: int) -> int:

@@ -27,16 +27,28 @@ from typing import Any
 
 from danaus._proc import packet
 from danaus._proc.launch import PROC_MARK, Launch, enter
-from danaus._proc.system import become_subreaper, children_of, kill_tree, signal_group
+from danaus._proc.system import (
+    become_subreaper,
+    children_of,
+    kill_tree,
+    set_file_limit,
+    signal_group,
+)
 
 __all__ = ["Zygote"]
 
 
 class Zygote:
-    """Serves one agent until its socket closes."""
+    """Serves one agent until its socket closes.
 
-    def __init__(self, sock: socket.socket) -> None:
+    Args:
+        sock: Connection to the agent.
+        files: Files that a proc may open.
+    """
+
+    def __init__(self, sock: socket.socket, files: int) -> None:
         self._sock = sock
+        self._files = files
         self._pids: dict[int, str] = {}
         self._ids: dict[str, int] = {}
         self._branches: set[int] = set()
@@ -80,6 +92,10 @@ class Zygote:
         self, template: dict[str, Any], procs: list[list[Any]], fds: list[int]
     ) -> Launch | None:
         me = os.getpid()
+        if len(fds) < 3 * len(procs):
+            for name, _ in procs:
+                self._report(["failed", name, "no file could be opened any more (ulimit -n)"])
+            procs = []
         for i, (name, overrides) in enumerate(procs):
             control, out, err = fds[3 * i : 3 * i + 3]
             try:
@@ -101,6 +117,7 @@ class Zygote:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self._sock.detach()
+        set_file_limit(self._files)
         os.environ[PROC_MARK] = launch.spec["id"]
         enter(launch, parent)
         return launch
@@ -114,7 +131,7 @@ class Zygote:
         os.closerange(3, fd)
         os.closerange(fd + 1, fd + 4096)
         self._sock.detach()
-        branch = Zygote(socket.socket(fileno=fd))
+        branch = Zygote(socket.socket(fileno=fd), self._files)
         why = None
         module = ""
         try:
