@@ -111,6 +111,7 @@ def _stop(runtime: Runtime, reason: str, seconds: float) -> None:
     cells = list(runtime.cells.values())
     for cell in cells:
         cell.post(Stop(reason, runtime.id, -1, 0, None))
+    cells += runtime.ending
     for cell in cells:
         cell.wait_ended(max(0.0, deadline - time.monotonic()))
     # A thread that the end of the interpreter cuts off never lets go of what it refers to, such as

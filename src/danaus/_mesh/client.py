@@ -211,7 +211,7 @@ def _stop_actors(made: Runtime) -> None:
     cells = list(made.cells.values())
     for cell in cells:
         cell.post(Stop("the context was shut down", made.id, -1, 0, None))
-    for cell in cells:
+    for cell in [*cells, *made.ending]:
         cell.wait_ended(max(0.0, deadline - time.monotonic()))
 
 

@@ -178,6 +178,7 @@ class ActorCell:
             elif self.construct():
                 self._serve()
         finally:
+            self.runtime.ending.discard(self)
             self._ended.set()
 
     def _is_async(self) -> bool:

@@ -67,6 +67,8 @@ class Runtime:
             me, self.reactor, self._on_frame, self.faults.proc_died, self.faults.agent_died
         )
         self.cells: dict[str, ActorCell] = {}
+        self.ending: set[ActorCell] = set()
+        """Actors that have failed, and are cleaning up."""
         self.gone: Recent[str, MeshFailure] = Recent(10_000)
         """Actors of this process that have ended: why."""
         self.ports: dict[int, Collector] = {}
@@ -373,6 +375,7 @@ class Runtime:
             in_cleanup: It failed while it was being stopped.
         """
         self.gone[cell.uid] = failure
+        self.ending.add(cell)
         self.cells.pop(cell.uid, None)
         self.faults.actor_died(cell, failure, cause, in_cleanup=in_cleanup)
 
