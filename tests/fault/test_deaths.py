@@ -12,7 +12,7 @@ import pytest
 from danaus.actor import ActorError, MeshFailure, SupervisionError, this_host
 from danaus.testing import wait_until
 from tests.fault.conftest import Faults
-from tests.fault.victims import DiesAtBirth, Relay, Victim
+from tests.fault.victims import DiesAtBirth, Relay, Victim, close_sockets
 
 
 def failure_of(error: SupervisionError) -> MeshFailure:
@@ -282,7 +282,7 @@ def test_a_process_that_closed_its_own_link_is_told_apart_from_one_out_of_memory
     """S2."""
     victim = this_host().spawn_procs().spawn("victim", Victim)
     victim.pid.call_one().get(20)
-    victim.evaluate.call_one(os.closerange, 3, 4096)
+    victim.evaluate.call_one(close_sockets)
 
     with pytest.raises(SupervisionError, match="its connection to its host was closed") as caught:
         victim.nap.call_one(60).get(20)
