@@ -58,6 +58,14 @@ def _nothing() -> None:
     """The answer to `READY`."""
 
 
+def _ask(hook: Any, about: Any) -> tuple[bool, BaseException | None]:
+    """What a hook of a sync actor answers, or raises."""
+    try:
+        return (bool(hook(about)) if hook is not None else False), None
+    except BaseException as raised:  # noqa: BLE001  # border: user code
+        return False, raised
+
+
 class ActorCell:
     """One actor of this process."""
 
@@ -357,13 +365,7 @@ class ActorCell:
 
     def _supervise(self, item: Supervise) -> None:
         """Ask the instance what becomes of a failure that it owns."""
-        hook = getattr(self.instance, "__supervise__", None)
-        error: BaseException | None = None
-        handled = False
-        try:
-            handled = bool(hook(item.failure)) if hook is not None else False
-        except BaseException as raised:  # noqa: BLE001  # border: user code
-            error = raised
+        handled, error = _ask(getattr(self.instance, "__supervise__", None), item.failure)
         self.supervised(item, handled=handled, error=error)
 
     def supervised(
@@ -375,12 +377,8 @@ class ActorCell:
 
     def _bounce(self, message: UndeliverableMessageEnvelope) -> None:
         """Ask the instance what becomes of a message of its own that did not arrive."""
-        error: BaseException | None = None
-        handled = False
-        try:
-            handled = bool(self.instance._handle_undeliverable_message(message))  # noqa: SLF001  # the hook
-        except BaseException as raised:  # noqa: BLE001  # border: user code
-            error = raised
+        hook = getattr(self.instance, "_handle_undeliverable_message", None)
+        handled, error = _ask(hook, message)
         self.bounced(message, handled=handled, error=error)
 
     def bounced(
