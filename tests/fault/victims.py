@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any, NoReturn
 
 from danaus.actor import Actor, MeshFailure, context, current_rank, endpoint
@@ -19,7 +20,7 @@ sleep = time.sleep  # noqa: TID251  # as the next line says
 
 def close_sockets() -> None:
     """Close all sockets of this process, Danaus's own as well; nothing else of it is touched."""
-    for fd in map(int, os.listdir("/proc/self/fd")):
+    for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         try:
             if stat.S_ISSOCK(os.fstat(fd).st_mode):
                 os.close(fd)
