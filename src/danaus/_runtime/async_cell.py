@@ -17,6 +17,7 @@ from danaus._runtime.call import Abort, Call, Stop, Supervise, UndeliverableMess
 from danaus._runtime.cleanup import CleanupLimit
 from danaus._runtime.context import Context, current
 from danaus._runtime.outcome import FAILED, RAISED, close_error, close_failure
+from danaus._runtime.process import leave_if_forked
 from danaus.errors import ActorError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class AsyncDriver:
         while cell.failure is None and not cell.stopped:
             item = self._next()
             if item is None:
-                cell.leave_if_forked()
+                leave_if_forked(cell.runtime)
                 await self._sleep()
             elif isinstance(item, Call):
                 await self._handle(item)

@@ -7,7 +7,6 @@ loop (`danaus._runtime.async_cell`). Control (supervision, stop) goes before que
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import deque
@@ -37,6 +36,7 @@ from danaus._runtime.outcome import (
     format_remote,
     is_cancellation,
 )
+from danaus._runtime.process import leave_if_forked
 from danaus._wire.codec import dumps
 
 if TYPE_CHECKING:
@@ -138,13 +138,6 @@ class ActorCell:
         self.queue.clear()
         self.control.clear()
 
-    def leave_if_forked(self) -> None:
-        """End a child that an endpoint has forked, and that has come back from the endpoint."""
-        if self.runtime.forked:
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
-            os._exit(0)
-
     def wait_ended(self, timeout: float) -> bool:
         """Wait until its thread has ended. False: time is up."""
         return self._ended.wait(timeout)
@@ -159,7 +152,7 @@ class ActorCell:
                 return control.popleft()
             if queue:
                 return queue.popleft()
-            self.leave_if_forked()
+            leave_if_forked(self.runtime)
             self._idle = True
             if control or queue:
                 self._idle = False
@@ -327,13 +320,8 @@ class ActorCell:
     def answer(self, call: Call, result: Any) -> None:
         """Send the result of a call."""
         try:
-            parts = dumps(result)
+            self.runtime.reply(call, VALUE, dumps(result))
         except Exception as error:  # noqa: BLE001  # whatever pickling raises is the answer
-            self.raised(call, error, "its result could not be sent")
-            return
-        try:
-            self.runtime.reply(call, VALUE, parts)
-        except OSError as error:
             self.raised(call, error, "its result could not be sent")
 
     def raised(self, call: Call, error: BaseException, what: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ __all__ = [
     "context",
     "existing_runtime",
     "install",
+    "leave_if_forked",
     "on_boot",
     "runtime",
     "settled_runtime",
@@ -118,6 +120,14 @@ def _after_fork() -> None:
     if found is not None:
         found.forget_after_fork()
     _lock.release()
+
+
+def leave_if_forked(found: Runtime) -> None:
+    """End a child that an endpoint has forked, and that has come back from the endpoint."""
+    if found.forked:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(0)
 
 
 def context() -> Context:
