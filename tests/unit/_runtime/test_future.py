@@ -2,6 +2,7 @@ import asyncio
 import gc
 import math
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -351,10 +352,13 @@ def test_a_settled_future_holds_on_to_nobody_who_waited():
         def call(self) -> None:
             pass
 
+    marked = Marked()
+    watch = weakref.ref(marked)
     future = new_future(None)
-    future.add_callback(Marked().call)
+    future.add_callback(marked.call)
+    del marked
     future.set_value(1)
 
     gc.collect()
 
-    assert not any(isinstance(thing, Marked) for thing in gc.get_objects())
+    assert watch() is None
