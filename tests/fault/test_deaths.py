@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from danaus.actor import ActorError, MeshFailure, SupervisionError, this_host
+from danaus.actor import ActorError, BootstrapCommand, MeshFailure, SupervisionError, this_host
+from danaus.config import configured
 from danaus.testing import wait_until
 from tests.fault.conftest import Faults
 from tests.fault.victims import DiesAtBirth, Relay, Victim, close_sockets
@@ -118,6 +120,32 @@ def test_a_process_that_cannot_be_executed_is_named(faults: Faults):
 
     assert "numactl" in str(caught.value)
     assert faults.wait().exit == "exit code 126"
+
+
+def test_a_command_that_ends_before_it_is_a_proc_is_named(faults: Faults):
+    """S2: failed import at start, in an interpreter of its own."""
+    command = BootstrapCommand(sys.executable, None, ["-c", "import no_such_module"], {})
+    procs = this_host().spawn_procs({"gpus": 2}, bootstrap_command=command)
+    victims = procs.spawn("victims", Victim)
+
+    with pytest.raises(SupervisionError, match="exit code 1, before it was ready") as caught:
+        victims.pid.call().get(20)
+
+    assert "No module named 'no_such_module'" in str(caught.value)
+    assert faults.wait(2).exit == "exit code 1"
+
+
+def test_a_command_that_never_becomes_a_proc_is_ended(faults: Faults):
+    """Within host_spawn_ready_timeout."""
+    with configured(host_spawn_ready_timeout="1s"):
+        command = BootstrapCommand("sleep", None, ["1000"], {})
+        victim = this_host().spawn_procs(bootstrap_command=command).spawn("victim", Victim)
+
+        with pytest.raises(SupervisionError, match="could not be started") as caught:
+            victim.pid.call_one().get(20)
+
+    assert "has not reported within 1 s (host_spawn_ready_timeout)" in str(caught.value)
+    faults.wait()
 
 
 def test_a_bootstrap_that_fails_is_told_to_who_waits_for_the_procs(faults: Faults):

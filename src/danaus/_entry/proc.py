@@ -15,12 +15,16 @@ from danaus._runtime import python_logs
 from danaus._runtime.call import Stop
 from danaus._runtime.process import install
 from danaus._runtime.router import Runtime
+from danaus._wire import kinds
 from danaus._wire.codec import loads
 
 if TYPE_CHECKING:
     import socket
 
 __all__ = ["main", "run_proc"]
+
+_NOTHING = b"\x90"
+"""An empty list, encoded."""
 
 _LAST_STEPS = 0.2
 """Seconds that threads which have done their work may take to be gone."""
@@ -70,7 +74,8 @@ def run_proc(launch: Launch) -> None:
 
 
 def _connect(runtime: Runtime, control: socket.socket) -> None:
-    runtime.routes.add_agent(runtime.address, control)
+    link = runtime.routes.add_agent(runtime.address, control)
+    link.send_small(kinds.READY, _NOTHING, b"")
 
 
 def _set_up(runtime: Runtime, setup: bytes) -> None:

@@ -194,6 +194,7 @@ class Spawner:
             "labels": list(self._shape.labels),
             "sizes": list(self._shape.ndslice.sizes),
             "versions": versions(),
+            "ready_seconds": _config.get("host_spawn_ready_timeout"),
             "tail_lines": _config.get("tail_log_lines"),
             "capture": _config.get("enable_file_capture"),
             "streams": _config.get("enable_log_forwarding"),

@@ -100,6 +100,8 @@ class Agent:
         self.tombs: Recent[str, dict[str, Any] | None] = Recent(_TOMBSTONES)
         self._logs = LogDirectory(name)
         self._outlet = Outlet(self)
+        self._last_ready = 0.0
+        """When a proc reported that it runs, last."""
         self._ending = False
         self._last_moment = 0.0
         """When clients are no longer waited for at the end; 0 before the end."""
@@ -300,6 +302,25 @@ class Agent:
                 batch, fds = [], []
         if batch:
             self._zygotes.spawn(zygote, template, batch, fds)
+        seconds = template.get("ready_seconds")
+        if seconds:
+            names = [name for name, _ in procs]
+            self.reactor.call_later(seconds, lambda: self._end_late(names, seconds))
+
+    def _end_late(self, names: list[str], seconds: float) -> None:
+        """End what was to be a proc and has not become one: a command that does something else.
+
+        A host that is slow because it starts a thousand is left in peace while there is progress.
+        """
+        left = self._last_ready + seconds - time.monotonic()
+        if left > 0:
+            self.reactor.call_later(left, lambda: self._end_late(names, seconds))
+            return
+        for name in names:
+            record = self.procs.get(name)
+            if record is not None and not record.ready and not record.stopping:
+                record.late = f"it has not reported within {seconds:g} s (host_spawn_ready_timeout)"
+                self._zygotes.signal(record.zygote, name, signal.SIGKILL)
 
     def _connect(self, record: ProcRecord, fds: list[int]) -> str | None:
         """Make the control link and the pipes of a new proc. Returns why it cannot be done."""
@@ -328,7 +349,11 @@ class Agent:
         return None
 
     def _on_proc_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
-        self._on_client_frame(link, frame, fds)
+        if frame.kind == kinds.READY:
+            self.procs[link.peer].ready = True
+            self._last_ready = time.monotonic()
+        else:
+            self._on_client_frame(link, frame, fds)
 
     def _on_proc_lost(self, link: Link, _why: str) -> None:
         # The zygote reports the end; a proc that only closed its link is of no use to anybody.

@@ -52,6 +52,10 @@ class ProcRecord:
         self.stopping = False
         """True once its end was asked for."""
         self.stop_reason = ""
+        self.ready = False
+        """True once it has reported that it runs."""
+        self.late = ""
+        """Why it is ended that has not; empty while it has time."""
         self.cut_off = False
         """True once it was killed because it had closed its link and yet did not end."""
         self.exit: dict[str, Any] | None = None
@@ -128,6 +132,8 @@ class ProcRecord:
 
     def ended(self, status: int, *, oom: bool) -> dict[str, Any]:
         """Record the end; the report that owners and callers get."""
+        if self.link is not None:
+            self.link.finish()  # what it wrote last may say that it was ready
         self.read_output()
         for stream in self._streams:
             stream.close()
@@ -141,9 +147,11 @@ class ProcRecord:
         }
         if self.cut_off:
             self.exit["text"] = _CUT_OFF
+        elif self.late:
+            self.exit["text"] = f"it could not be started: {self.late}"
+        elif not self.ready and not self.stopping:
+            self.exit["text"] += ", before it was ready"
         self._close_log()
-        if self.link is not None:
-            self.link.finish()
         return self.exit
 
     def _last_words(self) -> str:

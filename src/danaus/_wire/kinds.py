@@ -26,6 +26,7 @@ __all__ = [
     "PROBE",
     "PROC_EXIT",
     "PROC_UP",
+    "READY",
     "REFUSED",
     "REPLY",
     "SHUTDOWN",
@@ -58,6 +59,8 @@ HERE = 8
 
 FIRST_CONTROL = 16
 
+READY = 16
+"""[]: proc to its agent, first of all: it runs"""
 WELCOME = 17
 """[host name, agent pid, versions]; see `danaus._proc.versions`"""
 SPAWN_PROCS = 18
