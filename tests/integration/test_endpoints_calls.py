@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections import Counter as Tally
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -26,7 +26,10 @@ from danaus.actor import (
     endpoint,
     this_host,
 )
+from danaus.testing import wait_until
 from tests.integration.endpoint_actors import Counter
+
+T = TypeVar("T")
 
 
 def one(value: int = 0) -> Counter:
@@ -372,3 +375,75 @@ def test_calls_on_a_stopped_mesh_say_so():
     with pytest.raises(SupervisionError, match="stopped"):
         counter.add.broadcast(1)
     counter.stop().get(10)  # twice is the same as once
+
+
+class WithNew(Actor):
+    """Its arguments go to ``__new__``, too."""
+
+    given: tuple[int, ...]
+
+    def __new__(cls, *args: int) -> WithNew:
+        made = super().__new__(cls)
+        made.given = args
+        return made
+
+    def __init__(self, *args: int) -> None:
+        self.again = args
+
+    @endpoint
+    def arguments(self) -> tuple[Any, ...]:
+        return self.given, self.again
+
+    @endpoint
+    def _hidden(self) -> str:
+        return "hidden"
+
+
+def test_arguments_go_to_new_and_init():
+    actor = this_host().spawn_procs().spawn("new", WithNew, 1, 2)
+
+    assert actor.arguments.call_one().get(10) == ((1, 2), (1, 2))
+
+
+def test_an_endpoint_may_have_a_name_with_an_underscore():
+    actor: Any = this_host().spawn_procs().spawn("new", WithNew)
+
+    assert actor._hidden.call_one().get(10) == "hidden"
+    assert {"arguments", "_hidden", "stop"} <= set(dir(actor))
+
+
+class Typed(Actor, Generic[T]):
+    """A generic actor."""
+
+    @endpoint
+    def ping(self) -> str:
+        return "pong"
+
+
+def test_a_parametrized_class_can_be_spawned():
+    actor: Any = this_host().spawn_procs().spawn("typed", Typed[int])
+
+    assert actor.ping.call_one().get(10) == "pong"
+
+
+class Finalized(Actor):
+    """Leaves a file when it is finalized."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __del__(self) -> None:
+        self.path.touch()
+
+    @endpoint
+    def ping(self) -> str:
+        return "pong"
+
+
+def test_a_stopped_actor_is_finalized_at_once(tmp_path: Path):
+    actor: Any = this_host().spawn_procs().spawn("finalized", Finalized, tmp_path / "gone")
+    actor.ping.call_one().get(10)
+
+    actor.stop().get(10)
+
+    wait_until(lambda: (tmp_path / "gone").exists())

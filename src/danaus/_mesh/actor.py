@@ -175,8 +175,10 @@ def concurrent_endpoint(
 
 
 def _check_function(method: Any, decorator: str) -> None:
-    if not callable(method):
+    if isinstance(method, EndpointProperty):
+        raise TypeError(f"@{decorator} marks a method; {method.__name__} is an endpoint already")
+    if not callable(method) or isinstance(method, staticmethod | classmethod):
         raise TypeError(
-            f"@{decorator} marks a method; got {method!r}. Put it above `def`, and below "
-            "@staticmethod or @property not at all."
+            f"@{decorator} marks a method; got {method!r}. Put it directly above `def`: static "
+            "methods, class methods and properties cannot be endpoints."
         )

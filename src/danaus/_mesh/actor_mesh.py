@@ -99,6 +99,13 @@ class ActorMesh(MeshTrait, Generic[T]):
             "through their mesh"
         )
 
+    def __dir__(self) -> list[str]:
+        cls = self._actors.cls
+        found = (
+            n for n in dir(cls) if isinstance(inspect.getattr_static(cls, n), EndpointProperty)
+        )
+        return sorted({*super().__dir__(), *found})
+
     # life
 
     @property

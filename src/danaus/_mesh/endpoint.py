@@ -89,7 +89,7 @@ class Endpoint:
         parts = dumps_call(args, kwargs)
         me.outbox.cast(caller, call, targets, self._actors.encoded_extent(), parts)
 
-    def call(self, *args: Any, **kwargs: Any) -> Future[Any]:
+    def call(self, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call all; a future of the `ValueMesh` of what they return.
 
         Raises, from the future:
@@ -124,7 +124,7 @@ class Endpoint:
             raise
         return collector.future
 
-    def call_one(self, *args: Any, **kwargs: Any) -> Future[Any]:
+    def call_one(self, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call the only actor of the mesh; a future of what it returns.
 
         Raises:
@@ -165,7 +165,7 @@ class Endpoint:
             raise
         return collector.future
 
-    def choose(self, *args: Any, **kwargs: Any) -> Future[Any]:
+    def choose(self, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call one of them: the one with the fewest unanswered `choose` calls from here.
 
         Ties are broken at random. Ranks that are known to have failed are left out, as long as
@@ -202,7 +202,7 @@ class Endpoint:
         alive = [i for i in everybody if faults.check(self._actors.uid, (ranks[i],)) is None]
         return alive or everybody
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Not how endpoints are called: raises the TypeError that says how."""
         del args, kwargs
         raise TypeError(
@@ -211,7 +211,7 @@ class Endpoint:
             ".broadcast(...)"
         )
 
-    def stream(self, *args: Any, **kwargs: Any) -> ValueStream[Any]:
+    def stream(self, /, *args: Any, **kwargs: Any) -> ValueStream[Any]:
         """Call all; an iterator of one future a reply, in order of arrival."""
         self._signature.check(args, kwargs)
         actors = self._actors
@@ -234,7 +234,7 @@ class Endpoint:
             raise
         return ValueStream(collector.futures)
 
-    def broadcast(self, *args: Any, **kwargs: Any) -> None:
+    def broadcast(self, /, *args: Any, **kwargs: Any) -> None:
         """Send to all and want no answer. An exception there is the death of the actor."""
         self._signature.check(args, kwargs)
         actors = self._actors
@@ -271,7 +271,7 @@ class Endpoint:
             call.port = port.expect(me, [(proc, rank) for proc, _, rank in targets])
         self._send(caller, me, targets, call, args, kwargs)
 
-    def rref(self, *args: Any, **kwargs: Any) -> Any:
+    def rref(self, /, *args: Any, **kwargs: Any) -> Any:
         """Belongs to the tensor engine, which Danaus does not have."""
         del args, kwargs
         raise NotImplementedError(
@@ -342,7 +342,7 @@ class Accumulator(Generic[A, R]):
         self._identity = identity
         self._combine = combine
 
-    def accumulate(self, *args: Any, **kwargs: Any) -> Future[A]:
+    def accumulate(self, /, *args: Any, **kwargs: Any) -> Future[A]:
         """Call all; a future of the fold, which starts at the identity."""
         stream = list(self._endpoint.stream(*args, **kwargs))
         reactor = context().actor_instance.runtime.reactor

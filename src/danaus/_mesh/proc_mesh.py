@@ -142,6 +142,7 @@ class ProcMesh(MeshTrait):
             TypeError: The constructor does not take these arguments, or the class is abstract.
             SerializationError: The class or an argument cannot be pickled.
         """
+        Class = getattr(Class, "__origin__", Class)  # noqa: N806  # of Trainer[int], Trainer
         _check_class(Class)
         Class = get_actor_class(Class)  # noqa: N806  # a test may have put another in its place
         _check_class(Class)

@@ -179,6 +179,8 @@ class ActorCell:
             elif self.construct():
                 self._serve()
         finally:
+            self.instance = None  # timers may hold the cell for a while, but not the user's objects
+            self._methods.clear()
             self.runtime.ending.discard(self)
             self._ended.set()
 
@@ -216,7 +218,9 @@ class ActorCell:
         """Make the instance. False: that was the end."""
         try:
             cls: Any = self.cls
-            self.instance = cls.__new__(cls)
+            new = cls.__new__
+            given = ((), {}) if new is object.__new__ else (self._args, self._kwargs)
+            self.instance = new(cls, *given[0], **given[1])
             self.runtime.constructing(self)
             self._constructing = True
             self.instance.__init__(*self._args, **self._kwargs)
