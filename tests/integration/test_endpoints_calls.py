@@ -11,7 +11,6 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections import Counter as Tally
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,7 +26,7 @@ from danaus.actor import (
     this_host,
 )
 from danaus.testing import wait_until
-from tests.integration.endpoint_actors import Counter
+from tests.integration.endpoint_actors import Answering, Counter
 
 T = TypeVar("T")
 
@@ -92,12 +91,12 @@ def test_an_accumulator_folds_and_has_an_identity():
 
 
 def test_choose_balances_over_unanswered_calls():
-    counters = many(4)
-    counters.add.call(0).get(10)
+    holding = this_host().spawn_procs(per_host={"gpus": 4}).spawn("a", Answering)
 
-    futures = [counters.pid.choose() for _ in range(40)]
+    futures = [holding.hold.choose() for _ in range(40)]
 
-    assert set(Tally(future.get(10) for future in futures).values()) == {10}
+    assert list(holding.release.call(7).get(10).values()) == [10] * 4
+    assert {future.get(10) for future in futures} == {7}
 
 
 def test_choose_leaves_out_what_has_failed(failures: list[MeshFailure]):
@@ -110,14 +109,15 @@ def test_choose_leaves_out_what_has_failed(failures: list[MeshFailure]):
 
 
 def test_a_choice_that_cannot_be_sent_does_not_count():
-    counters = many(2)
+    holding = this_host().spawn_procs(per_host={"gpus": 2}).spawn("a", Answering)
     for _ in range(5):
         with pytest.raises(TypeError):
-            counters.echo.choose(threading.Lock())
+            holding.hold.choose(threading.Lock())
 
-    futures = [counters.pid.choose() for _ in range(10)]
+    for _ in range(10):
+        holding.hold.choose()
 
-    assert set(Tally(future.get(10) for future in futures).values()) == {5}
+    assert list(holding.release.call(7).get(10).values()) == [5, 5]
 
 
 # E10
@@ -446,4 +446,4 @@ def test_a_stopped_actor_is_finalized_at_once(tmp_path: Path):
 
     actor.stop().get(10)
 
-    wait_until(lambda: (tmp_path / "gone").exists())
+    wait_until((tmp_path / "gone").exists)

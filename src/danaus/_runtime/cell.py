@@ -219,7 +219,7 @@ class ActorCell:
         try:
             cls: Any = self.cls
             new = cls.__new__
-            given = ((), {}) if new is object.__new__ else (self._args, self._kwargs)
+            given: Any = ((), {}) if new is object.__new__ else (self._args, self._kwargs)
             self.instance = new(cls, *given[0], **given[1])
             self.runtime.constructing(self)
             self._constructing = True
@@ -228,8 +228,7 @@ class ActorCell:
             self.instance = None  # half made: there is nothing to clean up
             self.die(f"the constructor of {self.title} raised", error)
             return False
-        self._args, self._kwargs = (), {}
-        self._constructing = False
+        self._args, self._kwargs, self._constructing = (), {}, False
         return not self.stopped
 
     def _serve(self) -> None:
