@@ -196,7 +196,7 @@ class Answering(Actor):
         return "ignored"
 
     @endpoint(explicit_response_port=True)
-    def hold(self, port: Port[int]) -> None:
+    def hold(self, port: Port[int], tag: Any = None) -> None:
         self.later.append(port)
 
     @endpoint

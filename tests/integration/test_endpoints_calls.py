@@ -12,7 +12,7 @@ import textwrap
 import threading
 import warnings
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
@@ -20,6 +20,7 @@ from danaus.actor import (
     Accumulator,
     Actor,
     MeshFailure,
+    SerializationError,
     SupervisionError,
     as_endpoint,
     endpoint,
@@ -111,7 +112,7 @@ def test_choose_leaves_out_what_has_failed(failures: list[MeshFailure]):
 def test_a_choice_that_cannot_be_sent_does_not_count():
     holding = this_host().spawn_procs(per_host={"gpus": 2}).spawn("a", Answering)
     for _ in range(5):
-        with pytest.raises(TypeError):
+        with pytest.raises(SerializationError):
             holding.hold.choose(threading.Lock())
 
     for _ in range(10):
@@ -382,7 +383,7 @@ class WithNew(Actor):
 
     given: tuple[int, ...]
 
-    def __new__(cls, *args: int) -> WithNew:
+    def __new__(cls, *args: int) -> Self:
         made = super().__new__(cls)
         made.given = args
         return made
