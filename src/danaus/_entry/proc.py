@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -25,6 +26,9 @@ __all__ = ["main", "run_proc"]
 
 _NOTHING = b"\x90"
 """An empty list, encoded."""
+
+_ORPHANED = 2.0
+"""Seconds that a proc without an agent has to end by itself."""
 
 _LAST_STEPS = 0.2
 """Seconds that threads which have done their work may take to be gone."""
@@ -97,7 +101,11 @@ def _set_up(runtime: Runtime, setup: bytes) -> None:
 
 def _agent_lost(runtime: Runtime, address: str) -> None:
     if address == runtime.address:
-        # The zygote goes with its agent and ends this process; do not wait for it.
+        # The zygote goes with its agent and ends this process; do not wait for it. Where the kernel
+        # does not end it with the zygote, threads of the user must not keep it.
+        last = threading.Timer(_ORPHANED, os._exit, [1])
+        last.daemon = True
+        last.start()
         runtime.reactor.close()
 
 

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["occupy_standard", "received", "rights"]
 
+_CLOSED_ON_EXEC = hasattr(socket, "MSG_CMSG_CLOEXEC")
+"""True where descriptors can be received in that state."""
+
 
 def rights(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
     """Ancillary data that passes these descriptors."""
@@ -23,6 +26,9 @@ def received(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    if not _CLOSED_ON_EXEC:
+        for fd in fds:
+            os.set_inheritable(fd, False)
     return fds.tolist()
 
 

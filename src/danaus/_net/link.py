@@ -8,7 +8,6 @@ than the queue's limit waits: back-pressure, never loss. The driving thread itse
 from __future__ import annotations
 
 import os
-import select
 import socket
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from danaus import _config
 from danaus._net.descriptors import received, rights
+from danaus._net.poller import IN, OUT
 from danaus._wire.frame import (
     FLAG_HANDOVER,
     FLAG_SHARED,
@@ -48,9 +48,7 @@ _MAX_BUFFERS = 1000
 _ANCILLARY = socket.CMSG_SPACE(64 * 4)
 """Room for as many descriptors as one read can bring (several small frames, one each)."""
 
-_IN = select.EPOLLIN
-_OUT = select.EPOLLOUT
-_NONBLOCK = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_NONBLOCK = int(socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0))
 _FLAGS = (_NONBLOCK,)
 _NO_FDS: list[int] = []
 _CLOEXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -107,7 +105,7 @@ class Link:
         self.bytes_out = 0
         self.frames_in = 0
         self.frames_out = 0
-        reactor.register(self._fd, self, _IN)
+        reactor.register(self._fd, self, IN)
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else "up"
@@ -241,7 +239,7 @@ class Link:
 
     def _watch(self, *, room: bool) -> None:
         """Have the driving thread told of what can be read, and of room to write if wanted."""
-        self._reactor.modify(self._fd, _IN | _OUT if room else _IN)
+        self._reactor.modify(self._fd, IN | OUT if room else IN)
         self._awaits_room = room
 
     def _broken(self) -> bool:
@@ -312,9 +310,9 @@ class Link:
 
     def on_ready(self, mask: int) -> None:
         """The socket is readable, writable, or ended."""
-        if mask & _OUT:
+        if mask & OUT:
             self._drain()
-        if mask & ~_OUT and not self.lost:
+        if mask & ~OUT and not self.lost:
             self._read()
 
     def finish(self) -> None:

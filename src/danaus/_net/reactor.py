@@ -21,14 +21,14 @@ the main thread only. While that drives, Ctrl-C is held back until the message a
 
 from __future__ import annotations
 
-import os
-import select
 import threading
 import time
 from collections.abc import Callable
 from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
+
+from danaus._net.poller import IN, close_waker, make_poller, make_waker, quiet, ring
 
 if TYPE_CHECKING:
     import signal as _signal
@@ -72,7 +72,7 @@ class Handler(Protocol):
     """What is called when a descriptor is ready."""
 
     def on_ready(self, mask: int, /) -> None:
-        """``mask`` holds select.EPOLLIN, EPOLLOUT, EPOLLHUP..., as epoll gives them."""
+        """``mask`` holds `IN`, `OUT` and what else poll has, such as the end of a pipe."""
         ...
 
 
@@ -138,11 +138,11 @@ class Reactor:
     """Calls handlers when their descriptors are ready."""
 
     def __init__(self) -> None:
-        self._epoll = select.epoll()
+        self._wake_fd, self._bell = make_waker()
+        self._epoll = make_poller(self.interrupt)
         self._handlers: dict[int, Handler] = {}
         self._token = threading.Lock()
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._epoll.register(self._wake_fd, IN)
         self._gate = threading.Lock()
         self._gate.acquire()
         self._parked = False
@@ -162,7 +162,7 @@ class Reactor:
         """Timers of one instant run in the order in which they were set."""
         self._driver = 0
 
-    def register(self, fd: int, handler: Handler, mask: int = select.EPOLLIN) -> None:
+    def register(self, fd: int, handler: Handler, mask: int = IN) -> None:
         """Call ``handler.on_ready`` whenever ``fd`` is ready for what ``mask`` says."""
         self._handlers[fd] = handler
         self._epoll.register(fd, mask)
@@ -197,7 +197,7 @@ class Reactor:
     def interrupt(self) -> None:
         """Make the driving thread look around."""
         try:
-            os.eventfd_write(self._wake_fd, 1)
+            ring(self._bell)
         except OSError:
             return  # closed
 
@@ -347,10 +347,7 @@ class Reactor:
             self._run_timers()
 
     def _on_wake(self) -> None:
-        try:
-            os.eventfd_read(self._wake_fd)
-        except BlockingIOError:
-            pass
+        quiet(self._wake_fd)
         while self._calls:
             _run(self._calls.pop(0))
 
@@ -371,7 +368,7 @@ class Reactor:
         """Release the descriptors. Call it after `run` has returned."""
         self._handlers.clear()
         self._epoll.close()
-        os.close(self._wake_fd)
+        close_waker(self._wake_fd, self._bell)
 
 
 def _run(call: Callable[[], None]) -> None:

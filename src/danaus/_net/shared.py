@@ -10,6 +10,7 @@ import mmap
 import os
 from collections.abc import Sequence
 
+from danaus._proc.system import NATIVE
 from danaus._wire.codec import threshold
 from danaus._wire.frame import IN_SHARED, Frame, FrameError, shared_layout
 
@@ -51,7 +52,7 @@ def share(parts: Sequence[Part]) -> SharedPayload:
     """
     least = threshold()
     views = [memoryview(part).cast("B") for part in parts]
-    large = [view for view in views if view.nbytes >= least]
+    large = [view for view in views if view.nbytes >= least] if NATIVE else []
     if not large:
         return SharedPayload([view.nbytes for view in views], list(views), -1, 0)
     offsets, total = shared_layout([view.nbytes for view in large])

@@ -331,7 +331,7 @@ class Agent:
             ours, theirs = socket.socketpair()
             opened.append(theirs.detach())
             for _ in range(2):
-                reader, writer = os.pipe2(os.O_CLOEXEC)
+                reader, writer = os.pipe()
                 readers.append(reader)
                 opened.append(writer)
         except OSError as error:

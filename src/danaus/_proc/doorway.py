@@ -10,12 +10,12 @@ is read.
 from __future__ import annotations
 
 import os
-import select
 import struct
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from danaus._net.poller import IN
 from danaus._proc.place import remove_directory
 from danaus._proc.system import peer_credentials
 from danaus._wire import kinds
@@ -116,7 +116,7 @@ class Doorway:
 
     def _listen_again(self) -> None:
         if self._listener.fileno() >= 0:
-            self._agent.reactor.modify(self._listener.fileno(), select.EPOLLIN)
+            self._agent.reactor.modify(self._listener.fileno(), IN)
 
     def dismiss(self, visitor: _Visitor) -> None:
         """Close a connection whose preface is bad, late, or cut off."""

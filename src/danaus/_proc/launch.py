@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from danaus._proc.exits import NOT_STARTED
-from danaus._proc.system import die_with_parent
+from danaus._proc.system import die_with_parent, open_unnamed
 from danaus._proc.versions import find_conflict, versions
 
 __all__ = [
@@ -150,7 +150,7 @@ def _exec(launch: Launch) -> None:
     import msgspec
 
     spec = launch.spec
-    description = os.memfd_create("danaus-spec", 0)
+    description = open_unnamed()
     os.write(description, msgspec.msgpack.encode(spec))
     os.lseek(description, 0, os.SEEK_SET)
     os.set_inheritable(description, True)

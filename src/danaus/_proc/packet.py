@@ -15,12 +15,15 @@ import msgspec
 
 from danaus._net.descriptors import received, rights
 
-__all__ = ["MAX_DESCRIPTORS", "encode", "receive", "send"]
+__all__ = ["MAX_DESCRIPTORS", "NO_SIGNAL", "encode", "receive", "send"]
 
 MAX_DESCRIPTORS = 180
 """Descriptors in one packet; the kernel's limit is 253."""
 
 _ROOM = socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
+
+NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
+"""Python ignores SIGPIPE, where the platform cannot leave it out for one call."""
 
 _length = Struct("<II")
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,7 +39,7 @@ def encode(value: Any, count: int) -> bytes:
 def send(sock: socket.socket, value: Any, fds: list[int] | None = None) -> None:
     """Send one packet; waits until the other end takes it."""
     data = encode(value, len(fds or ()))
-    sent = sock.sendmsg([data], rights(fds or []), socket.MSG_NOSIGNAL)
+    sent = sock.sendmsg([data], rights(fds or []), NO_SIGNAL)
     if sent < len(data):
         sock.sendall(data[sent:])
 

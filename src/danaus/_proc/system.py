@@ -1,4 +1,9 @@
-"""The kernel's process primitives, each with a fallback where the platform lacks it."""
+"""The kernel's primitives, each with a fallback where the platform lacks it.
+
+The variable DANAUS_PORTABLE=1 makes the fallbacks be used where they are not needed, for tests.
+What they cannot do: a descendant of a proc that died, with a session of its own, is not found; and
+a proc notices the end of its zygote by its control link.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,20 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 
 __all__ = [
+    "NATIVE",
     "become_subreaper",
     "children_of",
     "die_with_parent",
     "is_running",
     "kill_tree",
     "open_pidfd",
+    "open_unnamed",
     "peer_credentials",
     "raise_file_limit",
+    "reap",
     "set_file_limit",
     "signal_group",
     "start_time",
@@ -26,9 +35,12 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform == "linux"
 
+NATIVE = _LINUX and os.environ.get("DANAUS_PORTABLE") != "1"
+"""True where Linux's own primitives are used."""
+
 
 def _prctl(option: int, value: int) -> bool:
-    if not _LINUX:
+    if not NATIVE:
         return False
     import ctypes
 
@@ -53,7 +65,7 @@ def become_subreaper() -> bool:
 def open_pidfd(pid: int) -> int:
     """A descriptor that becomes readable when the process ends; -1 where there is none."""
     opener = getattr(os, "pidfd_open", None)
-    if opener is None:
+    if opener is None or not NATIVE:
         return -1
     try:
         return opener(pid)
@@ -66,7 +78,7 @@ def peer_credentials(sock: socket.socket) -> tuple[int, int]:
     if hasattr(socket, "SO_PEERCRED"):
         data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         pid, uid, _ = struct.unpack("3i", data)
-        return pid, uid
+        return (pid if NATIVE else 0), uid
     local_peercred, xucred_size = 1, 76  # macOS: struct xucred, version and uid come first
     data = sock.getsockopt(0, local_peercred, xucred_size)
     _, uid = struct.unpack_from("=II", data)
@@ -92,6 +104,39 @@ def set_file_limit(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
     except (OSError, ValueError):
         return  # a platform whose hard limit says more than it lets anybody have
+
+
+def open_unnamed() -> int:
+    """A file without a name: one in memory, or a temporary one that is removed already."""
+    if NATIVE:
+        return os.memfd_create("danaus", os.MFD_CLOEXEC)
+    import tempfile
+
+    descriptor, path = tempfile.mkstemp(prefix="danaus-")
+    os.unlink(path)
+    return descriptor
+
+
+def reap(before: Callable[[int], None]) -> tuple[int, int] | None:
+    """Reap one child that has ended: its pid and wait status; None when there is none.
+
+    ``before`` is called with the pid, while it still belongs to the child wherever the platform
+    lets us look before reaping.
+    """
+    try:
+        if NATIVE:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return None
+            before(ended.si_pid)
+            return os.waitpid(ended.si_pid, 0)
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    if pid == 0:
+        return None
+    before(pid)
+    return pid, status
 
 
 def start_time(pid: int) -> int:
@@ -128,6 +173,8 @@ def _answers(pid: int) -> bool:
 
 def children_of(pid: int) -> list[int]:
     """Pids of the living and dead children of a process, however many threads it has."""
+    if not NATIVE:
+        return _children_by_ps(pid)
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -154,6 +201,19 @@ def _children_by_scan(pid: int) -> list[int]:
             if parent == pid:
                 found.append(int(name))
     return found
+
+
+def _children_by_ps(pid: int) -> list[int]:
+    """By the one list of processes that all platforms have."""
+    import subprocess
+
+    command = ["ps", "-axo", "pid=,ppid="]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return []
+    rows = (line.split() for line in listed.splitlines())
+    return [int(child) for child, parent in rows if int(parent) == pid]
 
 
 def signal_group(pid: int, number: int) -> None:

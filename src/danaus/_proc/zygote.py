@@ -31,6 +31,7 @@ from danaus._proc.system import (
     become_subreaper,
     children_of,
     kill_tree,
+    reap,
     set_file_limit,
     signal_group,
 )
@@ -52,7 +53,9 @@ class Zygote:
         self._pids: dict[int, str] = {}
         self._ids: dict[str, int] = {}
         self._branches: set[int] = set()
-        self._wake_r, self._wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_r, self._wake_w = os.pipe()
+        for fd in (self._wake_r, self._wake_w):
+            os.set_blocking(fd, False)
 
     def serve(self) -> Launch | None:
         """Serve until the agent is gone: None. In a forked proc: what it is to run."""
@@ -166,18 +169,12 @@ class Zygote:
             pass
         dead: dict[int, str] = {}
         while True:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                break
+            # While the dead leader is not reaped, its group's number is not used again.
+            ended = reap(self._kill_group)
             if ended is None:
                 break
-            pid = ended.si_pid
+            pid, status = ended
             name = self._pids.pop(pid, None)
-            if name is not None:
-                # While the dead leader is not reaped, its group's number is not used again.
-                signal_group(pid, signal.SIGKILL)
-            _, status = os.waitpid(pid, 0)
             self._branches.discard(pid)
             if name is not None:
                 del self._ids[name]
@@ -185,6 +182,10 @@ class Zygote:
                 dead[pid] = name
         if dead:
             self._kill_left_behind(dead)
+
+    def _kill_group(self, pid: int) -> None:
+        if pid in self._pids:
+            signal_group(pid, signal.SIGKILL)
 
     def _kill_left_behind(self, dead: dict[int, str]) -> None:
         """Kill what dead procs started in sessions of their own."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 from collections import deque
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from danaus._net.descriptors import rights
+from danaus._net.poller import IN, OUT
 from danaus._proc import packet
 from danaus._proc.exits import oom_kills
 from danaus._proc.system import children_of, kill_tree
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Zygotes"]
 
-_DONTWAIT = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_DONTWAIT = int(socket.MSG_DONTWAIT | packet.NO_SIGNAL)
 
 Ready = Callable[[int, str | None], None]
 
@@ -37,9 +37,9 @@ class _Connection:
 
     def on_ready(self, mask: int) -> None:
         """A report is there, there is room for requests, or the zygote is gone."""
-        if mask & select.EPOLLOUT:
+        if mask & OUT:
             self._drain()
-        if mask & ~select.EPOLLOUT:
+        if mask & ~OUT:
             self._call()
 
     def send(self, value: Any, fds: list[int]) -> None:
@@ -55,7 +55,7 @@ class _Connection:
                 sent = self.sock.sendmsg([data], rights(fds), _DONTWAIT)
             except BlockingIOError:
                 self._queue.appendleft((data, fds))
-                self._reactor.modify(self.sock.fileno(), select.EPOLLIN | select.EPOLLOUT)
+                self._reactor.modify(self.sock.fileno(), IN | OUT)
                 return
             except OSError:
                 sent = len(data)  # the zygote is gone; its end of the socket says so
@@ -64,7 +64,7 @@ class _Connection:
             if sent < len(data):
                 self._queue.appendleft((data[sent:], []))
         if self.sock.fileno() >= 0:
-            self._reactor.modify(self.sock.fileno(), select.EPOLLIN)
+            self._reactor.modify(self.sock.fileno(), IN)
 
     def close(self) -> None:
         """Close the socket, and what was not passed on."""
