@@ -13,7 +13,17 @@ from typing import Protocol
 
 from danaus._proc.system import NATIVE
 
-__all__ = ["IN", "OUT", "PollPoller", "Poller", "close_waker", "make_poller", "make_waker", "quiet", "ring"]
+__all__ = [
+    "IN",
+    "OUT",
+    "PollPoller",
+    "Poller",
+    "close_waker",
+    "make_poller",
+    "make_waker",
+    "quiet",
+    "ring",
+]
 
 IN = int(select.POLLIN)
 OUT = int(select.POLLOUT)
