@@ -58,6 +58,7 @@ from danaus._runtime.future import Future
 from danaus._runtime.ports import Channel, Port, PortReceiver, RankedPortReceiver
 from danaus._runtime.process import context
 from danaus._runtime.python_logs import config
+from danaus._runtime.uid import ProcId, Uid
 from danaus._shape import Extent, NDSlice, Point, Shape, Slice, ValueMesh
 from danaus.errors import ActorError, CycleError, MeshFailure, SerializationError, SupervisionError
 
@@ -81,12 +82,14 @@ __all__ = [
     "Point",
     "Port",
     "PortReceiver",
+    "ProcId",
     "ProcMesh",
     "RankedPortReceiver",
     "SerializationError",
     "Shape",
     "Slice",
     "SupervisionError",
+    "Uid",
     "UndeliverableMessageEnvelope",
     "ValueMesh",
     "ValueStream",
