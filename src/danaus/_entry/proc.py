@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,10 @@ _NOTHING = b"\x90"
 
 _ORPHANED = 2.0
 """Seconds that a proc without an agent has to end by itself."""
+
+_LOOK_UP = 0.2
+"""Seconds after which the main thread looks whether a signal handler is due. The kernel wakes it
+for one signal; of several at once, others may come to another thread, where nothing runs."""
 
 _LAST_STEPS = 0.2
 """Seconds that threads which have done their work may take to be gone."""
@@ -67,7 +72,9 @@ def run_proc(launch: Launch) -> None:
         runtime.start()
         runtime.reactor.call_soon(lambda: _connect(runtime, control))
         _set_up(runtime, spec["setup"])
-        runtime.wait_closed()
+        pause = _LOOK_UP if _has_handlers() else None
+        while not runtime.wait_closed(pause):
+            continue  # signal handlers have run
     else:
         _connect(runtime, control)
         runtime.reactor.run()
@@ -75,6 +82,12 @@ def run_proc(launch: Launch) -> None:
         thread.join(_LAST_STEPS)
     sys.stdout.flush()
     sys.stderr.flush()
+
+
+def _has_handlers() -> bool:
+    """True when there are signal handlers that Python did not set."""
+    usual = (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, None)
+    return any(signal.getsignal(number) not in usual for number in signal.valid_signals())
 
 
 def _connect(runtime: Runtime, control: socket.socket) -> None:

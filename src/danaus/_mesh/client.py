@@ -165,6 +165,7 @@ def _on_agent_lost(made: Runtime, address: str, why: str) -> None:
     local = made.local
     if local is not None and local.address == address and not made.faults.closing:
         made.local = None  # who asks for this host again gets another
+        made.at_close.append(local.reap)
         threading.Thread(target=local.reap, name="danaus-reap", daemon=True).start()
 
 

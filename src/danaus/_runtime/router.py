@@ -109,9 +109,10 @@ class Runtime:
         self._io = threading.Thread(target=self.reactor.run, name="danaus-io", daemon=True)
         self._io.start()
 
-    def wait_closed(self) -> None:
-        """Return when the I/O thread has ended."""
-        self._io.join()
+    def wait_closed(self, timeout: float | None) -> bool:
+        """Wait until the I/O thread has ended. False: time is up."""
+        self._io.join(timeout)
+        return not self._io.is_alive()
 
     # sending
 
