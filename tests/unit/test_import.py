@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+# -B: the interpreter's own folders for bytecode are no act of the import.
 # A look at the end misses what was opened and closed again in between; the audit hook sees it.
 PROBE = """
 import json, logging, os, signal, sys, threading
@@ -45,7 +46,7 @@ HEAVY = {"asyncio", "cloudpickle", "multiprocessing", "numpy", "ssl", "torch", "
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-I", "-c", PROBE], capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-B", "-c", PROBE], capture_output=True, text=True, check=False
     )
     if done.returncode or done.stderr:
         pytest.fail(done.stderr, pytrace=False)
