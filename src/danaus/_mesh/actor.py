@@ -109,6 +109,23 @@ def endpoint(
 ) -> Any:
     """Make a method callable on meshes of the actor.
 
+    What it raises is raised at the caller, as an `ActorError` that is also of the original type:
+
+    * An `Exception` ends the call; the actor lives on. An `ExceptionGroup` can be taken apart by
+      ``except*``. Where nobody waits for an answer (`broadcast`), or the endpoint had to answer by
+      a port, there is nobody to tell: the actor dies, and its owner is told.
+    * ``asyncio.CancelledError`` ends the call, too; at the caller it is an `ActorError` and no
+      cancellation.
+    * ``StopIteration`` ends the call; the `ActorError` is no ``StopIteration``, which would end a
+      loop of the caller. In an async endpoint Python makes a `RuntimeError` of it.
+    * ``SystemExit``, ``KeyboardInterrupt`` and what else is no `Exception` end the actor, not its
+      process: the caller gets a `SupervisionError`, and so do later calls.
+
+    A result that cannot be sent is an error of the call as well; it names what cannot be sent and
+    where in the result it sits. Arguments are copied, always; those that cannot be unpickled cost
+    the call, not the actor. An endpoint that waits for a call which waits for the same actor gets a
+    `CycleError`.
+
     Args:
         method: The method, sync or async.
         propagate: For tensor engines; has no effect on calls.
@@ -145,7 +162,8 @@ def concurrent_endpoint(
     """Make an async method an endpoint whose calls interleave.
 
     Calls start in order; while one awaits, others go on. When the actor ends, those that still run
-    are cancelled, and awaited before ``__cleanup__``.
+    are cancelled, and awaited before ``__cleanup__``. What it raises is treated as by `endpoint`,
+    but for what is no `Exception`: the caller gets that in an `ActorError`, and the actor dies.
 
     Raises:
         ValueError: The method is not async, or is an endpoint already.
