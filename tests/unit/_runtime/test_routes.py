@@ -136,7 +136,8 @@ def test_a_process_whose_agent_is_gone_is_dead(process: Process, agent: Agent):
     assert process.routes.to("proc", agent.address) is None
     assert process.routes.to("proc", agent.address) is None
 
-    assert process.dead == [("proc", None)]
+    report = {"text": "it is gone with its host's agent", "cause": agent.address}
+    assert process.dead == [("proc", report)]
 
 
 def test_a_process_without_a_known_way_is_not_dead(process: Process):
