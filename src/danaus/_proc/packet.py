@@ -60,7 +60,10 @@ def _read(sock: socket.socket, size: int, fds: list[int]) -> bytearray | None:
     """So many bytes, and the descriptors that come with them; None at the end of the stream."""
     read = bytearray()
     while len(read) < size:
-        data, ancillary, _, _ = sock.recvmsg(size - len(read), _ROOM)
+        try:
+            data, ancillary, _, _ = sock.recvmsg(size - len(read), _ROOM)
+        except ConnectionError:
+            return None  # the other end was killed before it had read all that this one sent
         fds += received(ancillary)
         if not data:
             return None

@@ -59,6 +59,15 @@ class Zygote:
 
     def serve(self) -> Launch | None:
         """Serve until the agent is gone: None. In a forked proc: what it is to run."""
+        me = os.getpid()
+        try:
+            return self._serve()
+        except BaseException:
+            if os.getpid() == me:  # and not a proc that could not be started
+                self._end()
+            raise
+
+    def _serve(self) -> Launch | None:
         become_subreaper()
         signal.signal(signal.SIGCHLD, _note_child)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -194,8 +194,8 @@ class Faults:
     def proc_died(self, proc: str, report: dict[str, Any] | None) -> None:
         """A process has ended. Called once for each, on any thread."""
         runtime = self._runtime
-        expected = self.closing or bool(report and report.get("stopping"))
         cause = (report or {}).get("cause", proc)
+        expected = self.closing or cause in self.ending or bool(report and report.get("stopping"))
         with self._lock:
             meshes = [m for m in self.owned.values() if m.has(proc)]
             for mesh in meshes:
@@ -405,7 +405,7 @@ class Faults:
                 link.send_small(kinds.STOP_PROCS, _encode([procs, reason, seconds]), b"")
             else:
                 for proc in procs:
-                    runtime.routes.bury(proc, None)
+                    runtime.routes.bury_with_host(proc, address)
 
     def _ended(self, mesh: OwnedMesh, future: Future[None]) -> None:
         self.forget(mesh.uid)
@@ -469,7 +469,7 @@ class Faults:
         if link is not None:
             link.send_small(kinds.STOP_PROCS, _encode([[proc], "it is started again", 0.0]), b"")
         else:
-            self._runtime.routes.bury(proc, None)
+            self._runtime.routes.bury_with_host(proc, address)
 
     def replace(self, mesh: OwnedMesh, rank: int, proc: str) -> list[tuple[OwnedMesh, int]]:
         """A rank of a proc mesh is another process from now on.

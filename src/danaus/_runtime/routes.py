@@ -95,7 +95,7 @@ class Routes:
             link, gone = self._open(proc, address)
         if gone:
             # Without the lock: those who are told may need a link themselves.
-            self.bury(proc, None)
+            self.bury_with_host(proc, address or self.address_of(proc))
         return link
 
     def _open(self, proc: str, address: str) -> tuple[Link | None, bool]:
@@ -226,7 +226,7 @@ class Routes:
             self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
             return
         if sock is None:
-            self.bury(proc, None)
+            self.bury_with_host(proc, address)
             return
 
         def ended(link: Link, _why: str) -> None:
@@ -237,6 +237,12 @@ class Routes:
 
         with self._lock:
             self.links[proc] = Link(sock, self.reactor, self._on_frame, ended, proc)
+
+    def bury_with_host(self, proc: str, address: str) -> None:
+        """Nobody answers at the agent's address: ``proc`` has ended with its host."""
+        why = self.refusals.get(address)
+        text = f"it could not be started: {why}" if why else "it is gone with its host's agent"
+        self.bury(proc, {"text": text, "cause": address})
 
     def bury(self, proc: str, report: dict[str, Any] | None) -> None:
         """``proc`` has ended: end its link, and tell who must know."""
