@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
+import warnings
 from typing import Any
 
 from danaus.actor import (
@@ -262,3 +264,39 @@ class Program(Actor):
     def load_below(self) -> str:
         procs = this_host().spawn_procs()
         return procs.spawn("program", Program).load_here.call_one().get()
+
+
+class Mixed(Actor):
+    """Has async endpoints; its sync code waits for others all the same."""
+
+    def __init__(self, other: Counter) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            other.add.call_one(1).get()
+        self.other = other
+        self.loop = asyncio.get_running_loop()
+
+    @endpoint
+    def sync(self) -> tuple[bool, int]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            value = self.other.add.call_one(1).get()
+        return asyncio._get_running_loop() is None, value + asyncio.run(self._nested())
+
+    async def _nested(self) -> int:
+        return await self.other.add.call_one(1)
+
+    @endpoint
+    async def asynchronous(self) -> tuple[bool, list[str]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.other.add.call_one(1).get()
+        return asyncio.get_running_loop() is self.loop, [str(w.message) for w in caught]
+
+    @endpoint
+    async def background(self) -> None:
+        self.task = self.loop.create_task(self._nested())
+
+    @endpoint
+    async def result(self) -> int:
+        return await self.task

@@ -27,7 +27,7 @@ from danaus.actor import (
     this_host,
 )
 from danaus.testing import wait_until
-from tests.integration.endpoint_actors import Answering, Counter
+from tests.integration.endpoint_actors import Answering, Counter, Mixed
 
 T = TypeVar("T")
 
@@ -448,3 +448,21 @@ def test_a_stopped_actor_is_finalized_at_once(tmp_path: Path):
     actor.stop().get(10)
 
     wait_until((tmp_path / "gone").exists)
+
+
+def test_sync_code_of_an_async_actor_waits_without_a_warning():
+    actor = this_host().spawn_procs().spawn("mixed", Mixed, one())
+
+    assert actor.sync.call_one().get(10) == (True, 2 + 3)
+    on_its_loop, caught = actor.asynchronous.call_one().get(10)
+    assert on_its_loop
+    assert len(caught) == 1
+    assert "use `await` instead" in caught[0]
+
+
+def test_a_task_of_an_actor_goes_on_between_its_messages():
+    actor = this_host().spawn_procs().spawn("mixed", Mixed, one())
+
+    actor.background.call_one().get(10)
+
+    assert actor.result.call_one().get(10) == 2

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from danaus._runtime.call import Abort, Call, Stop, Supervise, UndeliverableMessageEnvelope
 from danaus._runtime.cleanup import CleanupLimit
 from danaus._runtime.context import Context, current
+from danaus._runtime.endpoints import is_async_method
+from danaus._runtime.future import blocking_allowed
 from danaus._runtime.outcome import FAILED, RAISED, close_error, close_failure
 from danaus._runtime.process import leave_if_forked
 from danaus.errors import ActorError
@@ -110,7 +112,9 @@ class AsyncDriver:
         cell = self._cell
         cell.driver = self
         self._main_task = asyncio.current_task()
-        if not cell.construct():
+        with blocking_allowed():  # a constructor cannot await
+            alive = cell.construct()
+        if not alive:
             return
         while cell.failure is None and not cell.stopped:
             item = self._next()
@@ -177,7 +181,7 @@ class AsyncDriver:
             if self._unstarted:
                 await self._let_start()
             is_async = spec is not None and spec.is_async
-            result = (method if is_async else self._without_loop(method))(*args, **kwargs)
+            result = (method if is_async else self._plain(method))(*args, **kwargs)
             if is_async or inspect.isawaitable(result):
                 result = await result
         except Exception as error:  # noqa: BLE001  # border: user code
@@ -213,8 +217,10 @@ class AsyncDriver:
                 return self._cell.runtime.stopped_failure(self._cell, item.reason)
         return None
 
-    def _without_loop(self, method: Any) -> Any:
-        """A sync endpoint that sees no running loop, as on any sync actor."""
+    def _plain(self, method: Any) -> Any:
+        """A sync method sees no running loop, as on any sync actor; an async one is itself."""
+        if is_async_method(method):
+            return method
 
         def run(*args: Any, **kwargs: Any) -> Any:
             asyncio._set_running_loop(None)  # noqa: SLF001  # documented, for those who drive loops
@@ -312,7 +318,7 @@ class AsyncDriver:
         error: BaseException | None = None
         handled = False
         try:
-            answer = hook(item.failure) if hook is not None else False
+            answer = self._plain(hook)(item.failure) if hook is not None else False
             if inspect.isawaitable(answer):
                 answer = await answer
             handled = bool(answer)
@@ -329,7 +335,8 @@ class AsyncDriver:
         error: BaseException | None = None
         handled = False
         try:
-            answer = cell.instance._handle_undeliverable_message(message)  # noqa: SLF001  # the hook
+            hook = cell.instance._handle_undeliverable_message  # noqa: SLF001  # the user's
+            answer = self._plain(hook)(message)
             if inspect.isawaitable(answer):
                 answer = await answer
             handled = bool(answer)
@@ -370,7 +377,7 @@ class AsyncDriver:
         limit = CleanupLimit(cell, done)
         within: asyncio.Timeout | None = None
         try:
-            answer = hook(error)
+            answer = self._plain(hook)(error)
             if inspect.isawaitable(answer):
                 async with asyncio.timeout(limit.seconds) as within:
                     await answer

@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from danaus._net.reactor import Reactor, Waiter
@@ -13,7 +14,7 @@ from danaus._net.reactor import Reactor, Waiter
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Future", "Watch", "install_watch", "new_future"]
+__all__ = ["Future", "Watch", "blocking_allowed", "install_watch", "new_future"]
 
 R = TypeVar("R")
 
@@ -437,9 +438,28 @@ def _check(timeout: Any) -> None:
         )
 
 
+class _Quiet(threading.local):
+    on = False
+
+
+_quiet = _Quiet()
+
+
+@contextmanager
+def blocking_allowed() -> Generator[None]:
+    """In this block, this thread may block its event loop: it has no other way to wait."""
+    _quiet.on = True
+    try:
+        yield
+    finally:
+        _quiet.on = False
+
+
 def _warn_in_loop() -> None:
     events = sys.modules.get("asyncio.events")
-    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001  # documented
+    if events is None or _quiet.on:
+        return
+    if events._get_running_loop() is not None:  # noqa: SLF001  # documented
         warnings.warn(
             "get() blocks the event loop of this thread until the result is there; "
             "use `await` instead",
