@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from danaus.actor import Actor, MeshFailure, SupervisionError, endpoint, this_host
+from danaus.config import configured
 from danaus.testing import wait_until
 from tests.fault.conftest import Faults
 from tests.fault.victims import Owner, Victim, sleep
@@ -210,21 +211,22 @@ def test_a_call_in_flight_ends_with_the_actor_that_refused(faults: Faults):
 
 def test_what_a_dead_actor_owned_goes_with_it(faults: Faults):
     """The actor fails, its process lives on."""
-    procs = this_host().spawn_procs()
-    owner, neighbour = procs.spawn("owner", Owner, "handle", None, 2), procs.spawn("v", Victim)
-    _, *pids = owner.pids.call_one().get(20)
-    mesh = owner.mesh.call_one().get(20)
-    pending = mesh.slice(procs=0).nap.call_one(60)
+    with configured(process_exit_timeout="1s"):
+        procs = this_host().spawn_procs()
+        owner, neighbour = procs.spawn("owner", Owner, "handle", None, 2), procs.spawn("v", Victim)
+        _, *pids = owner.pids.call_one().get(20)
+        mesh = owner.mesh.call_one().get(20)
+        pending = mesh.slice(procs=0).nap.call_one(60)
 
-    owner.leave.broadcast("raise")
+        owner.leave.broadcast("raise")
 
-    assert "SystemExit" in faults.wait().reason
-    with pytest.raises(SupervisionError, match="its owner has ended"):
-        pending.get(20)
-    wait_until(lambda: gone(pids), timeout=15, what="the end of the owned processes")
-    with pytest.raises(SupervisionError, match="owned"):
-        mesh.add.call(1).get(20)
-    assert neighbour.add.call_one(1).get(20) == 1
+        assert "SystemExit" in faults.wait().reason
+        with pytest.raises(SupervisionError, match="its owner has ended"):
+            pending.get(20)
+        wait_until(lambda: gone(pids), timeout=15, what="the end of the owned processes")
+        with pytest.raises(SupervisionError, match="owned"):
+            mesh.add.call(1).get(20)
+        assert neighbour.add.call_one(1).get(20) == 1
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "exit"])
