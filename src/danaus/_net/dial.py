@@ -6,13 +6,18 @@ import errno
 import os
 import socket
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from danaus._net.local_link import LocalLink
 from danaus._wire import kinds
 
-__all__ = ["connect", "describe_limit"]
+if TYPE_CHECKING:
+    from danaus._net.link import Link, OnFrame, OnLost
+    from danaus._net.reactor import Reactor
+
+__all__ = ["connect", "describe_limit", "open_link"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -50,3 +55,27 @@ def connect(address: str, wish: list[Any]) -> socket.socket | None:
         sock.close()
         return None
     return sock
+
+
+def open_link(  # noqa: PLR0913  # what a link needs
+    address: str,
+    wish: list[Any],
+    reactor: Reactor,
+    on_frame: OnFrame,
+    on_lost: OnLost,
+    peer: str = "",
+    *,
+    may_wait: bool = True,
+) -> Link | None:
+    """Connect to an agent, say what is wanted, and make a link of the connection.
+
+    Returns:
+        The link, which can be written to at once; None when nobody is there.
+
+    Raises:
+        OSError: This process may open no more files; the text says how many it may.
+    """
+    sock = connect(address, wish)
+    if sock is None:
+        return None
+    return LocalLink(sock, reactor, on_frame, on_lost, peer, may_wait=may_wait)

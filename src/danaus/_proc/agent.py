@@ -13,13 +13,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from danaus._core.recent import Recent
 from danaus._net.dial import describe_limit
-from danaus._net.link import Link
+from danaus._net.local_link import LocalLink
 from danaus._net.reactor import Reactor
 from danaus._net.shared import SharedPayload
 from danaus._proc import packet
@@ -33,6 +33,9 @@ from danaus._proc.versions import find_conflict, versions
 from danaus._proc.zygotes import Zygotes
 from danaus._wire import kinds
 from danaus._wire.frame import Frame
+
+if TYPE_CHECKING:
+    from danaus._net.link import Link
 
 __all__ = ["Agent", "Client"]
 
@@ -128,7 +131,7 @@ class Agent:
             if name == self._owner:
                 self.shut_down()
             return
-        link = Link(
+        link = LocalLink(
             sock, self.reactor, self._on_client_frame, self._on_client_lost, name, may_wait=False
         )
         client = Client(name, link, pid)
@@ -340,7 +343,7 @@ class Agent:
             if ours is not None:
                 ours.close()
             return describe_limit(error)
-        record.link = Link(
+        record.link = LocalLink(
             ours, self.reactor, self._on_proc_frame, self._on_proc_lost, record.id, may_wait=False
         )
         record.capture(readers[0], readers[1], self.reactor, self._outlet.show)

@@ -19,12 +19,13 @@ import msgspec
 
 from danaus import _config
 from danaus._core.recent import Recent
-from danaus._net.dial import connect
-from danaus._net.link import Link
+from danaus._net.dial import open_link
+from danaus._net.local_link import LocalLink
 from danaus._proc.versions import versions
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
+    from danaus._net.link import Link
     from danaus._net.reactor import Reactor
     from danaus._wire.frame import Frame
 
@@ -110,10 +111,10 @@ class Routes:
         address = address or self._addresses.get(proc, "")
         if not address:
             return None, False  # it may live, but there is no way to it
-        sock = connect(address, [kinds.DIAL, self.me, proc])
-        if sock is None:
+        wish = [kinds.DIAL, self.me, proc]
+        link = open_link(address, wish, self.reactor, self._on_frame, self._on_link_lost, proc)
+        if link is None:
             return None, True
-        link = Link(sock, self.reactor, self._on_frame, self._on_link_lost, proc)
         self.links[proc] = link
         self._addresses[proc] = address
         return link, False
@@ -129,10 +130,13 @@ class Routes:
             link = self.agents.get(address)
             if link is not None and not link.lost:
                 return link
-            sock = connect(address, ["hello", self.me, os.getpid(), versions()])
-            if sock is None:
-                return None
-            return self._add_agent(address, sock)
+            wish = ["hello", self.me, os.getpid(), versions()]
+            link = open_link(
+                address, wish, self.reactor, self._on_frame, self._on_agent_link_lost, address
+            )
+            if link is not None:
+                self.agents[address] = link
+            return link
 
     def refuse(self, link: Link, why: str) -> None:
         """An agent and this process cannot work together: there is no way to it."""
@@ -146,11 +150,8 @@ class Routes:
     def add_agent(self, address: str, sock: socket.socket) -> Link:
         """Use a connection that an agent knows already: a proc's control link."""
         with self._lock:
-            return self._add_agent(address, sock)
-
-    def _add_agent(self, address: str, sock: socket.socket) -> Link:
-        link = Link(sock, self.reactor, self._on_frame, self._on_agent_link_lost, address)
-        self.agents[address] = link
+            link = LocalLink(sock, self.reactor, self._on_frame, self._on_agent_link_lost, address)
+            self.agents[address] = link
         return link
 
     def learn(self, proc: str, address: str) -> None:
@@ -168,7 +169,7 @@ class Routes:
 
     def adopt(self, fd: int, peer: str) -> None:
         """A peer has dialled this process; the agent handed the connection over."""
-        link = Link(
+        link = LocalLink(
             socket.socket(fileno=fd), self.reactor, self._on_frame, self._on_link_lost, peer
         )
         with self._lock:
@@ -220,14 +221,6 @@ class Routes:
         if pause > _PATIENCE:
             self.bury(proc, None)
             return
-        try:
-            sock = connect(address, [kinds.DIAL, self.me, proc])
-        except OSError:  # no descriptor is left, say
-            self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
-            return
-        if sock is None:
-            self.bury_with_host(proc, address)
-            return
 
         def ended(link: Link, _why: str) -> None:
             with self._lock:
@@ -235,8 +228,17 @@ class Routes:
                     del self.links[proc]
             self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
 
+        wish = [kinds.DIAL, self.me, proc]
+        try:
+            link = open_link(address, wish, self.reactor, self._on_frame, ended, proc)
+        except OSError:  # no descriptor is left, say
+            self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
+            return
+        if link is None:
+            self.bury_with_host(proc, address)
+            return
         with self._lock:
-            self.links[proc] = Link(sock, self.reactor, self._on_frame, ended, proc)
+            self.links[proc] = link
 
     def bury_with_host(self, proc: str, address: str) -> None:
         """Nobody answers at the agent's address: ``proc`` has ended with its host."""

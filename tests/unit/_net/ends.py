@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from danaus._config.overrides import configured
 from danaus._net.link import Link
+from danaus._net.local_link import LocalLink
 from danaus._net.reactor import Reactor
 from danaus._net.shared import SharedPayload, take_parts
 from danaus._wire.frame import FLAG_SHARED, Frame, FrameDecoder
@@ -23,7 +24,7 @@ class End:
         self.fds: list[int] = []
         self.lost: list[str] = []
         self.on_frame: Callable[[Frame], None] = lambda _frame: None
-        self.link = Link(sock, reactor, self._take, self._end, "peer", may_wait=may_wait)
+        self.link = LocalLink(sock, reactor, self._take, self._end, "peer", may_wait=may_wait)
 
     def _take(self, _link: Link, frame: Frame, fds: list[int]) -> None:
         self.on_frame(frame)

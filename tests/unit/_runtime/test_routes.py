@@ -276,17 +276,17 @@ def test_a_process_of_which_the_agent_knows_nothing_counts_as_dead_in_the_end(
 def test_asking_goes_on_where_no_descriptor_was_left(
     process: Process, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ):
-    connect = routes_module.connect
+    open_link = routes_module.open_link
     failures = [1, 1]
 
-    def full(address: str, wish: list[Any]) -> socket.socket | None:
+    def full(address: str, *rest: Any) -> Link | None:
         if process.routes.known_at(address) and failures:
             failures.pop()
             raise OSError(errno.EMFILE, "Too many open files")
-        return connect(address, wish)
+        return open_link(address, *rest)
 
     process.routes.to("proc", agent.address)
-    monkeypatch.setattr(routes_module, "connect", full)
+    monkeypatch.setattr(routes_module, "open_link", full)
     agent.accept()[0].close()
 
     refuse(agent.accept()[0], "proc", {"text": "was killed"})
