@@ -131,6 +131,22 @@ _LIFE_AND_DEATH = (
     ),
 )
 
+_HOSTS = (
+    Key(
+        "host_dead_after",
+        _DURATION,
+        default="10s",
+        doc="How long a host may be silent, or unreachable, before it counts as dead.",
+    ),
+    Key(
+        "link_resume_within",
+        _DURATION,
+        default="3s",
+        doc="How long the end of a connection between hosts that was not asked for may last: within "
+        "that time its peer connects again and nothing is lost; later the peer counts as gone.",
+    ),
+)
+
 _MESSAGES = (
     Key(
         "direct_links_max",
@@ -305,6 +321,6 @@ _COMPATIBLE = (
 )
 
 KEYS: dict[str, Key] = {
-    key.name: key for key in (*_LIFE_AND_DEATH, *_MESSAGES, *_LOGS, *_COMPATIBLE)
+    key.name: key for key in (*_LIFE_AND_DEATH, *_HOSTS, *_MESSAGES, *_LOGS, *_COMPATIBLE)
 }
 """Every key by its name."""

@@ -245,15 +245,12 @@ class Session:
                 SessionEnded(reason=self._ended, orderly=False, unacknowledged=(request.payload,))
             )
             return
-        self._last_sent += 1
+        was_paused = self._paused
+        goes_out = self.push(request.payload, request.nbytes)
         self._history.record(now, "SendRequested", self._last_sent, request.nbytes)
-        kept = _Kept(self._last_sent, request.payload, request.nbytes)
-        self._kept.append(kept)
-        self._kept_bytes += request.nbytes
-        if self._open:
-            out.append(self._frame(kept))
-        if not self._paused and self._fill() >= 1.0:
-            self._paused = True
+        if goes_out:
+            out.append(self._frame(self._kept[-1]))
+        if self._paused and not was_paused:
             out.append(PauseSending())
 
     def _frame_received(self, frame: FrameReceived, now: float, out: list[SessionCommand]) -> None:
@@ -273,19 +270,78 @@ class Session:
             return
         if frame.seq <= self._received:
             self._duplicates += 1
+            due = self._owe_ack(now)
         else:
-            self._received = frame.seq
-            self._untold_bytes += frame.nbytes
+            due = self.take(frame.nbytes, now)
             out.append(Deliver(payload=frame.payload))
-        self._owe_ack(now, out)
+        if due:
+            self._ack(out)
 
-    def _owe_ack(self, now: float, out: list[SessionCommand]) -> None:
+    def _owe_ack(self, now: float) -> bool:
+        """Note that an acknowledgement is owed; whether it must not wait."""
         limits = self._limits
         late = self._received - self._told >= limits.ack_frames
         if late or self._untold_bytes >= limits.ack_bytes:
-            self._ack(out)
-        elif self._ack_at is None:
+            return True
+        if self._ack_at is None:
             self._ack_at = now + limits.ack_delay
+        return False
+
+    # The message path: what `handle` does for frames on an open connection, without the events.
+
+    def push(self, payload: object, nbytes: int) -> bool:
+        """Number a frame and keep it; whether it goes out now, on the open connection.
+
+        Call it before the end only. `paused` says afterwards whether senders must wait.
+        """
+        self._last_sent += 1
+        self._kept.append(_Kept(self._last_sent, payload, nbytes))
+        self._kept_bytes += nbytes
+        if not self._paused and self._fill() >= 1.0:
+            self._paused = True
+        return self._open
+
+    def take(self, nbytes: int, now: float) -> bool:
+        """The next frame arrived in order on the open connection, and is delivered.
+
+        Returns:
+            Whether an acknowledgement must go out at once.
+        """
+        self._received += 1
+        self._untold_bytes += nbytes
+        return self._owe_ack(now)
+
+    def tell(self) -> int:
+        """The acknowledgement that goes out now, alone or before a frame; 0 if none is owed."""
+        if self._ack_at is None and self._received == self._told:
+            return 0
+        self._note_told()
+        return self._received
+
+    def acknowledged(self, ack: int) -> bool:
+        """The peer has all frames up to this one.
+
+        Returns:
+            Whether senders that were paused may go on.
+
+        Raises:
+            ValueError: So many were never sent: the peer is not in its senses.
+        """
+        if ack > self._last_sent:
+            raise ValueError(f"the peer has frame {ack}, but only {self._last_sent} were sent")
+        was_paused = self._paused
+        self._release(ack)
+        return was_paused and not self._paused
+
+    @property
+    def paused(self) -> bool:
+        """Whether senders must wait: too much is unacknowledged."""
+        return self._paused
+
+    @property
+    def received(self) -> int:
+        """Number of the last frame that was delivered."""
+        return self._received
 
     def _ack(self, out: list[SessionCommand]) -> None:
         assert self._connection is not None, "an acknowledgement is owed only on a connection"
@@ -305,12 +361,17 @@ class Session:
         )
 
     def _acknowledged(self, ack: int, out: list[SessionCommand]) -> None:
+        was_paused = self._paused
+        self._release(ack)
+        if was_paused and not self._paused:
+            out.append(ResumeSending())
+
+    def _release(self, ack: int) -> None:
         kept = self._kept
         while kept and kept[0].seq <= ack:
             self._kept_bytes -= kept.popleft().nbytes
         if self._paused and self._fill() <= 0.5:  # noqa: PLR2004  # half: no flutter at the limit
             self._paused = False
-            out.append(ResumeSending())
 
     def _fill(self) -> float:
         """How full the store of unacknowledged frames is: 1.0 is full."""

@@ -5,21 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from danaus._net.address import is_tcp
 from danaus._net.local_link import LocalLink
-from danaus._wire import kinds
+from danaus._net.preface import encode_local
 
 if TYPE_CHECKING:
     from danaus._net.link import Link, OnFrame, OnLost
     from danaus._net.reactor import Reactor
 
 __all__ = ["connect", "describe_limit", "open_link"]
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 def describe_limit(error: OSError) -> str:
@@ -43,14 +39,13 @@ def connect(address: str, wish: list[Any]) -> socket.socket | None:
     Raises:
         OSError: This process may open no more files; the text says how many it may.
     """
-    body = _encode(wish)
     try:
         sock = socket.socket(socket.AF_UNIX)
     except OSError as error:
         raise OSError(error.errno, describe_limit(error)) from None
     try:
         sock.connect(address)
-        sock.sendall(kinds.PREFACE + struct.pack("<I", len(body)) + body)
+        sock.sendall(encode_local(wish))
     except (ConnectionError, FileNotFoundError):
         sock.close()
         return None
@@ -70,11 +65,17 @@ def open_link(  # noqa: PLR0913  # what a link needs
     """Connect to an agent, say what is wanted, and make a link of the connection.
 
     Returns:
-        The link, which can be written to at once; None when nobody is there.
+        The link, which can be written to at once; None when nobody is there. Where an address of
+        another host leads is known only later, when ``on_lost`` is called.
 
     Raises:
+        JobKeyError: The host is reached with a job key, and none is known for it.
         OSError: This process may open no more files; the text says how many it may.
     """
+    if is_tcp(address):
+        from danaus._net.remote_link import RemoteLink  # TLS is heavy, and often not needed
+
+        return RemoteLink.dial(address, wish, reactor, on_frame, on_lost, peer, may_wait=may_wait)
     sock = connect(address, wish)
     if sock is None:
         return None

@@ -29,13 +29,30 @@ class SharedPayload:
         nbytes: Bytes in shared memory.
     """
 
-    __slots__ = ("fd", "inline", "lengths", "nbytes")
+    __slots__ = ("_whole", "fd", "inline", "lengths", "nbytes")
 
     def __init__(self, lengths: list[int], inline: list[Part], fd: int, nbytes: int) -> None:
         self.lengths = lengths
         self.inline = inline
         self.fd = fd
         self.nbytes = nbytes
+        self._whole: list[Part] | None = None
+
+    def whole(self) -> list[Part]:
+        """All parts, in memory that nobody changes: for peers that can share none with us."""
+        if self._whole is None:
+            if self.fd >= 0:
+                inline = iter(self.inline)
+                given: list[Part | None] = [
+                    None if length & IN_SHARED else bytes(next(inline)) for length in self.lengths
+                ]
+                frame = Frame(0, 0, b"", given, self.lengths)
+                self._whole = take_parts(frame, os.dup(self.fd))
+            else:
+                self._whole = [
+                    part if isinstance(part, bytes) else bytes(part) for part in self.inline
+                ]
+        return self._whole
 
     def close(self) -> None:
         """Release the descriptor; receivers keep theirs."""

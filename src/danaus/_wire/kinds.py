@@ -8,14 +8,19 @@ host agent.
 from __future__ import annotations
 
 __all__ = [
+    "ASK",
     "BULK_DONE",
     "CALL",
     "CAST",
     "DIAL",
     "FIRST_CONTROL",
     "HANDOVER",
+    "HELLO",
     "HERE",
     "KEEP",
+    "LINK_ACK",
+    "LINK_BYE",
+    "LINK_HELLO",
     "LOG",
     "LOG_END",
     "LOG_FLUSH",
@@ -36,6 +41,7 @@ __all__ = [
     "STOP_ACTOR",
     "STOP_PROCS",
     "SUPERVISE",
+    "THROUGH",
     "WATCH",
     "WELCOME",
 ]
@@ -101,6 +107,16 @@ LOG_LEVEL = 42
 LOG_FLUSH = 43
 """[port, rank]: client to agent: send what my procs have written by now, then answer so"""
 
+LINK_HELLO = 60
+"""[incarnation, expected incarnation, received]: first on a connection between hosts"""
+LINK_ACK = 61
+"""[received]: so many frames of the link have come"""
+LINK_BYE = 62
+"""[reason]: the link is closed on purpose"""
+
 DIAL = "dial"
+ASK = "ask"
+HELLO = "hello"
+THROUGH = "through"
 PREFACE = b"DAN1"
 """First bytes of a connection to an agent, before the length and msgpack of what it wants."""
