@@ -282,8 +282,8 @@ class SessionThatTakesAnyPeer(Session):
 
 
 class SessionThatNeverAcknowledges(Session):
-    def _owe_ack(self, now, out):
-        pass
+    def _owe_ack(self, now):
+        return False
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import sys
 import time
 
 from danaus._entry import proc as _proc  # before the fork: each proc has it at no cost
+from danaus._net.job_key import JobKey
 from danaus._proc.agent import Agent
+from danaus._proc.host import KEY_VARIABLE, Service
 from danaus._proc.place import ERRORS, remove_directory
 from danaus._proc.system import raise_file_limit
 from danaus._proc.zygote import Zygote
@@ -22,9 +24,12 @@ _READING_TIME = 0.5
 
 
 def main() -> None:
-    """Entry: arguments are the socket's descriptor and path, the host's name, the owner's id."""
-    listener, address, name, owner = sys.argv[1:5]
+    """Entry: the argument says what to serve, as `danaus._proc.host.Service` wrote it."""
+    service = Service.read(sys.argv[1])
+    address = service.address
     os.environ.pop("_DANAUS_PATH", None)
+    # The key is for the agent and what it starts as procs, not for what these start in turn.
+    key = JobKey.load(os.environ.pop(KEY_VARIABLE)) if service.remote >= 0 else None
     files = raise_file_limit()  # a host needs four descriptors a proc; procs get what they had
     ours, theirs = socket.socketpair()
     gc.collect()
@@ -32,7 +37,9 @@ def main() -> None:
     pid = os.fork()
     if pid == 0:
         ours.close()
-        os.close(int(listener))
+        os.close(service.listener)
+        if service.remote >= 0:
+            os.close(service.remote)
         launch = Zygote(theirs, files).serve()
         if launch is None:
             _remove_what_is_left(os.path.dirname(address))
@@ -42,7 +49,10 @@ def main() -> None:
         return
     theirs.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    agent = Agent(socket.socket(fileno=int(listener)), address, name, owner, ours, pid)
+    listener = socket.socket(fileno=service.listener)
+    agent = Agent(listener, address, service.name, service.owner, ours, pid)
+    if key is not None:
+        agent.serve_hosts(socket.socket(fileno=service.remote), key)
     signal.signal(signal.SIGTERM, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
     agent.run()
 

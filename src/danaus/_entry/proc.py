@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 # The zygote imports this module before it forks; so all that a proc needs is imported here.
 from danaus import _config
 from danaus._mesh import host_mesh, proc_mesh
+from danaus._net.job_key import JobKey
+from danaus._net.keyring import keyring
 from danaus._proc.launch import Launch, from_exec
 from danaus._runtime import python_logs
 from danaus._runtime.call import Stop
@@ -53,6 +55,10 @@ def run_proc(launch: Launch) -> None:
         _config.reload()
     runtime = Runtime(spec["id"], spec["host"])
     runtime.address = spec["agent"]
+    runtime.routes.here = spec["local"]
+    key = spec.pop("key", None)
+    if key:
+        keyring.install(JobKey(key))
     runtime.spec = spec
     runtime.make_own_mesh = proc_mesh.own_mesh
     enders: list[threading.Thread] = []

@@ -117,7 +117,7 @@ def _start(
 def _host_directory() -> str:
     """Directory of the host that this process is a proc of; empty in a user's script."""
     me = runtime()
-    return os.path.dirname(me.address) if me.spec else ""
+    return os.path.dirname(me.routes.here) if me.spec else ""
 
 
 def _running(name: str, process: HostProcess) -> RunningHost:

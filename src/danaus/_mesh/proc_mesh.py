@@ -198,7 +198,7 @@ class ProcMesh(MeshTrait):
                 "sizes": list(shape.ndslice.sizes),
                 "owner": me.id,
                 "owner_actor": caller.actor_instance.uid,
-                "owner_address": me.address,
+                "owner_address": me.address_of(me.id, None),
                 "path": repr(caller.actor_instance),
             },
         )

@@ -1,7 +1,8 @@
 """Hosts that somebody else starts: a worker serves at an address, a client attaches to it.
 
-Addresses are ``ipc://PATH``: a Unix socket on this machine, for the same user only. Where a worker
-is reached by another path than it serves at, ``ipc://REACHED@ipc://SERVED`` says both.
+Addresses are ``tcp://HOST:PORT``, for holders of the job key, or ``ipc://PATH``: a Unix socket on
+this machine, for the same user only. Where a worker is reached by another address than it serves
+at, ``REACHED@SERVED`` says both.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from danaus import _config
+from danaus._config.transports import BindSpec
 from danaus._mesh.host_mesh import HostMesh
-from danaus._proc.host import become_host, embed_host
+from danaus._net.address import is_tcp, parse_tcp, reachable_address, tcp_address
+from danaus._net.job_key import JobKey, JobKeyError
+from danaus._net.keyring import keyring
+from danaus._proc.host import BACKLOG, Service, become_host, embed_host
+from danaus._proc.place import SOCKET, make_directory
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import runtime
 from danaus._shape import NDSlice, Shape
@@ -40,29 +46,52 @@ _NOTHING = b"\x90"
 
 _LOCAL = ("ipc", "unix")
 
+_SHOWN = 4
+"""Workers that an error text names."""
+
 
 def run_worker_loop_forever(
-    *, address: str, key: str | Path | None = None, ca: Any = None, private_key: Any = None
+    *,
+    address: str,
+    key: JobKey | str | Path | None = None,
+    ca: Any = None,
+    private_key: Any = None,
+    name: str | None = None,
+    on_listening: Callable[[str, str], None] | None = None,
 ) -> NoReturn:
     """Serve as a host until it is shut down: the calling process becomes the host's agent.
 
     Args:
-        address: ``ipc://PATH``; the socket is made there, for this user only. Of two, the second.
-        key: Without effect on this machine, where the kernel tells who connects.
-        ca: Likewise.
+        address: ``tcp://HOST:PORT`` to serve clients and peers on other hosts that hold the job
+            key: ``*`` is all addresses of this host, port 0 any free one. Or ``ipc://PATH``: the
+            socket is made there, for this user only. Of two, ``REACHED@SERVED``, the second.
+        key: The job key for TCP: its path, or the text itself. By default that of the variable
+            DANAUS_JOB_KEY.
+        ca: Accepted for compatibility; peers are always authenticated, by the job key.
         private_key: Likewise.
+        name: The host's name, for people; by default DANAUS_PROCESS_NAME, or the machine's.
+        on_listening: Called with the address that others reach it at and its name, once it
+            listens.
 
     Raises:
+        JobKeyError: There is no key, and the address is a TCP one, or it cannot be read.
         ValueError: The address is of another kind.
-        OSError: The socket cannot be made there; another worker may serve at that path.
+        OSError: It cannot listen there; another worker may.
     """
-    del key, ca, private_key
-    listener, path = _bind(address)
-    become_host(listener, path, _host_name())
+    del ca, private_key
+    service, found, reached = _serve(address, key, name)
+    if on_listening is not None:
+        on_listening(reached, service.name)
+    become_host(service, found)
 
 
 def run_worker_loop_until_shutdown(
-    *, address: str, key: str | Path | None = None, ca: Any = None, private_key: Any = None
+    *,
+    address: str,
+    key: JobKey | str | Path | None = None,
+    ca: Any = None,
+    private_key: Any = None,
+    name: str | None = None,
 ) -> None:
     """Serve as a host, and return when a client has shut it down.
 
@@ -70,25 +99,69 @@ def run_worker_loop_until_shutdown(
 
     Args:
         address: As for `run_worker_loop_forever`; so are the others.
-        key: Without effect on this machine.
-        ca: Likewise.
+        key: The job key, for TCP.
+        ca: Accepted for compatibility.
         private_key: Likewise.
+        name: The host's name, for people.
 
     Raises:
+        JobKeyError: There is no key, and the address is a TCP one, or it cannot be read.
         ValueError: The address is of another kind.
-        OSError: The socket cannot be made there; another worker may serve at that path.
+        OSError: It cannot listen there; another worker may.
         RuntimeError: The host has crashed, or was killed.
     """
-    del key, ca, private_key
-    listener, path = _bind(address)
-    code = embed_host(listener, path, _host_name())
+    del ca, private_key
+    service, found, _ = _serve(address, key, name)
+    code = embed_host(service, found)
     if code:
         how = f"with exit code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
         raise RuntimeError(f"the host at {address} was not shut down: it ended {how}")
 
 
-def _host_name() -> str:
-    return os.environ.get("DANAUS_PROCESS_NAME") or socket.gethostname()
+def _serve(
+    address: str, key: JobKey | str | Path | None, name: str | None
+) -> tuple[Service, JobKey | None, str]:
+    """Listen: what the agent is to serve, its key, and the address that others reach it at."""
+    name = name or os.environ.get("DANAUS_PROCESS_NAME") or socket.gethostname()
+    reached, _, served = address.rpartition("@tcp://")
+    if reached or is_tcp(address):
+        found = JobKey.of(key)
+        if found is None:
+            raise JobKeyError(
+                f"a worker at {address} needs the key of its job: pass key=, or set DANAUS_JOB_KEY "
+                "to its path; without one anybody on the network could use it"
+            )
+        remote, at = _listen_tcp(f"tcp://{served}" if reached else address)
+        directory = make_directory()
+        listener, path = _bind(f"ipc://{os.path.join(directory, SOCKET)}")
+        service = Service(listener.detach(), path, name, remote=remote.detach())
+        return service, found, reached or at
+    listener, path = _bind(address)
+    return Service(listener.detach(), path, name), None, f"ipc://{path}"
+
+
+def _listen_tcp(address: str) -> tuple[socket.socket, str]:
+    """A listening socket, and the address that others reach it at."""
+    host, port = parse_tcp(address)
+    try:
+        if host.startswith("fd") and host[2:].isdigit():
+            raise ValueError(f"{address}: a descriptor is named in place of the port, as in fd3")
+        if parse_tcp(address).is_any:
+            dual = socket.has_dualstack_ipv6()
+            listener = socket.create_server(
+                ("", port),
+                family=socket.AF_INET6 if dual else socket.AF_INET,
+                backlog=BACKLOG,
+                dualstack_ipv6=dual,
+            )
+        else:
+            family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = socket.create_server(place[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise OSError(f"cannot serve at {address}: {error.strerror or error}") from error
+    served = listener.getsockname()[1]
+    shown = reachable_address() if parse_tcp(address).is_any else host
+    return listener, tcp_address(shown, served)
 
 
 def _bind(address: str) -> tuple[socket.socket, str]:
@@ -97,6 +170,7 @@ def _bind(address: str) -> tuple[socket.socket, str]:
     mask = os.umask(0o077)
     try:
         listener.bind(path)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise OSError(f"cannot serve at {address}: {error.strerror}") from error
@@ -111,35 +185,63 @@ def attach_to_workers(
     workers: Sequence[str | Future[str]],
     name: str | None = None,
     private_key: Any = None,
+    key: JobKey | str | Path | None = None,
 ) -> HostMesh:
     """The hosts that serve at these addresses, in this order; returns at once.
 
     Args:
-        ca: Without effect on this machine, where the kernel tells who connects.
+        ca: Accepted for compatibility; hosts are always authenticated, by the job key.
         workers: Addresses, or futures of addresses, which are waited for in the background.
         name: Name of the mesh, for people.
         private_key: Like ``ca``.
+        key: The job key, for workers at TCP addresses: its path, or the text itself. By default
+            that of the variable DANAUS_JOB_KEY.
 
     Returns:
         A mesh ``{hosts: N}``. `HostMesh.initialized` raises where an address cannot be had, or a
         worker does not answer within ``mesh_attach_config_timeout``; so does spawning on it.
 
     Raises:
-        ValueError: There are no addresses, or one is of another kind than ``ipc://PATH``.
+        ValueError: There are no addresses, or one is neither ``ipc://PATH`` nor
+            ``tcp://HOST:PORT``.
+        JobKeyError: The key cannot be read, or there is none and an address is a TCP one.
     """
     del ca, private_key
     if not workers:
         raise ValueError("attach_to_workers needs at least one address")
-    known = [w if isinstance(w, Future) else _path_of(w) for w in workers]
+    # A key in the environment is only looked at where one is needed.
+    found = JobKey.of(key) if key is not None or any(map(_needs_key, workers)) else None
+    known = [w if isinstance(w, Future) else _learn(w, found) for w in workers]
     label = name or "host"
     # Complete when `attached` is settled, before which nobody looks at it.
     hosts: list[tuple[str, str]] = []
     attached: Future[bool] = new_future(runtime().reactor)
     threading.Thread(
-        target=_attach, args=(label, known, hosts, attached), name="danaus-attach", daemon=True
+        target=_attach,
+        args=(label, known, found, hosts, attached),
+        name="danaus-attach",
+        daemon=True,
     ).start()
     shape = Shape(["hosts"], NDSlice.new_row_major([len(known)]))
     return HostMesh(hosts, shape, attached=attached, end=lambda: _end(hosts, attached))
+
+
+def _needs_key(worker: str | Future[str]) -> bool:
+    return isinstance(worker, Future) or is_tcp(worker)
+
+
+def _learn(address: str, key: JobKey | None) -> str:
+    """The address of a worker as a host's; its key is remembered."""
+    if not is_tcp(address):
+        return _path_of(address)
+    reached = str(parse_tcp(address.partition("@")[0]))
+    if key is None:
+        raise JobKeyError(
+            f"the worker at {address} is reached with the key of its job only: pass key=, or set "
+            "DANAUS_JOB_KEY to its path"
+        )
+    keyring.learn(reached, key)
+    return reached
 
 
 def _end(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
@@ -160,6 +262,7 @@ def _end(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
 def _attach(
     label: str,
     known: Sequence[str | Future[str]],
+    key: JobKey | None,
     hosts: list[tuple[str, str]],
     attached: Future[bool],
 ) -> None:
@@ -167,13 +270,13 @@ def _attach(
     for i, place in enumerate(known):
         host = f"{label}_{i}"
         try:
-            path = place if isinstance(place, str) else _path_of(place.get())
+            address = place if isinstance(place, str) else _learn(place.get(), key)
         except BaseException as error:  # noqa: BLE001  # it is reported to who waits
             failure = RuntimeError(f"attach failed: host {host!r} has no address: {error}")
             failure.__cause__ = error
             attached.set_error(failure)
             return
-        hosts.append((host, path))
+        hosts.append((host, address))
     _wait_for(hosts, attached)
 
 
@@ -182,33 +285,56 @@ def _wait_for(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
     patience: float = _config.get("mesh_attach_config_timeout")
     deadline = time.monotonic() + patience
     routes = runtime().routes
-    for name, address in hosts:
-        while routes.agent(address) is None:
-            if time.monotonic() > deadline:
-                attached.set_error(
-                    RuntimeError(
-                        "attach failed: config push failed during attach: no worker answers at "
-                        f"ipc://{address} (host {name!r}) within {patience:g} s. Is it running, "
-                        "and as the same user?"
+    failures: dict[str, str] = {}
+    waiting = dict(hosts)
+    while waiting:
+        for name, address in list(waiting.items()):
+            if routes.agent(address) is not None and address in routes.welcomes:
+                del waiting[name]
+            elif address in routes.refusals:
+                failures[name] = routes.refusals[address]
+            elif is_tcp(address) and address in routes.lost_agents:
+                failures[name] = routes.lost_agents[address]
+        late = time.monotonic() > deadline
+        if failures or late:
+            for name, address in waiting.items():
+                where = address if is_tcp(address) else f"ipc://{address}"
+                if late and name not in failures:
+                    failures[name] = (
+                        f"no worker answers at {where} within {patience:g} s. Is it running"
+                        + (
+                            ", and with the same job key?"
+                            if is_tcp(address)
+                            else ", and as the same user?"
+                        )
                     )
-                )
-                return
+            attached.set_error(RuntimeError(_failed(failures, len(hosts))))
+            return
+        if waiting:
             time.sleep(_PAUSE)
     attached.set_value(True)
 
 
+def _failed(failures: Mapping[str, str], total: int) -> str:
+    """One paragraph on the hosts that cannot be attached."""
+    shown = [f"host {name!r}: {why}" for name, why in list(failures.items())[:_SHOWN]]
+    more = len(failures) - len(shown)
+    text = "; ".join(shown) + (f"; and {more} more" if more else "")
+    return (
+        f"attach failed: config push failed during attach: {len(failures)} of {total} workers "
+        f"cannot be used: {text}"
+    )
+
+
 def enable_transport(transport: Any) -> None:
-    """Choose how processes reach each other: "ipc" or "unix", which is what there is.
+    """Accepted for compatibility: where a peer lives decides how it is reached.
+
+    Processes of one host are reached by Unix sockets, those of others by TCP with TLS.
 
     Raises:
-        ValueError: Another transport is asked for.
+        ValueError: There is no such transport.
     """
-    text = getattr(transport, "value", transport)
-    if str(text).partition(":")[0].lower() not in _LOCAL:
-        raise ValueError(
-            f"transport {transport!r} is not available: processes of one machine are reached by "
-            "'ipc' (Unix sockets)"
-        )
+    BindSpec(transport)
 
 
 def _path_of(address: str, *, serve: bool = False) -> str:
@@ -218,7 +344,6 @@ def _path_of(address: str, *, serve: bool = False) -> str:
     scheme, separator, rest = address.partition(":")
     if not separator or scheme not in _LOCAL:
         raise ValueError(
-            f"worker address {address!r} is not of the form 'ipc://PATH'; workers of this machine "
-            "are reached by Unix sockets"
+            f"worker address {address!r} is neither of the form 'tcp://HOST:PORT' nor 'ipc://PATH'"
         )
     return os.path.abspath(rest.removeprefix("//"))

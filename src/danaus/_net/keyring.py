@@ -29,6 +29,17 @@ class Keyring:
         """This process belongs to the job with that key."""
         self._own = key
 
+    @property
+    def own(self) -> JobKey:
+        """The key of the job that this process belongs to.
+
+        Raises:
+            JobKeyError: It belongs to none.
+        """
+        if self._own is None:
+            raise JobKeyError("this process was not told the key of its job")
+        return self._own
+
     def learn(self, address: str, key: JobKey) -> None:
         """The host at that address is of the job with that key."""
         self._keys[address] = key

@@ -11,34 +11,22 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic as _now
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from danaus import _config
-from danaus._core.session import (
-    CloseRequested,
-    Connected,
-    Disconnected,
-    HelloReceived,
-    SendAck,
-    SendFrame,
-    SendHello,
-    Session,
-    SessionCommand,
-    SessionEnded,
-    SessionLimits,
-    Tick,
-)
-from danaus._net.keyring import keyring
+from danaus._core import session_events as events
+from danaus._core.session import Session
+from danaus._net.dialling import Dialling
 from danaus._net.link import Link, OnFrame, OnLost, Part
 from danaus._net.poller import OUT
-from danaus._net.preface import encode_remote
+from danaus._net.send_queue import SendQueue
 from danaus._net.shared import take_parts
-from danaus._net.tls import Ending, TlsConnection
+from danaus._net.tcp import Ending
+from danaus._net.tls import TlsConnection
 from danaus._wire import kinds
 from danaus._wire.frame import (
     FLAG_HANDOVER,
@@ -64,14 +52,10 @@ _READ = 256 * 1024
 _READS = 64
 """Reads after which others get their turn."""
 
-_JOINED = 16 * 1024
-"""Bytes of small frames that are written together: one record of TLS."""
+_GOODBYE = 5.0
+"""Seconds in which a peer can read why it is not let in."""
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-"""Seconds until a peer is dialled again, at first and at most."""
-
-_HANG_UPS = 6
-"""Connections that a peer may close before the first one holds; then it is not our peer."""
+_NO_HANDOVER = "a connection cannot be handed over to another host"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -106,27 +90,21 @@ class RemoteLink(Link):
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._may_wait = may_wait
-        self.incarnation = os.urandom(8).hex()
-        """Id of this link at this side; where it dialled, the name of the link for both sides."""
-        limits = SessionLimits(resume_within=_config.get("link_resume_within"), ack_delay=0.04)
-        self._session = Session(peer, self.incarnation, time.monotonic(), limits)
+        limits = events.SessionLimits(resume_within=_config.get("link_resume_within"))
+        self._session = Session(peer, os.urandom(8).hex(), _now(), limits)
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._connection: TlsConnection | None = None
         self._numbers = 0
-        self._out: deque[Part] = deque()
-        self._queued = 0
-        self._awaits_room = False
+        self._out = SendQueue()
         self._decoder = FrameDecoder()
         self._view = memoryview(bytearray(_READ))
         self._ticking = False
-        # Of the side that dials:
-        self._address = ""
-        self._wish: list[Any] = []
-        self._give_up_at = 0.0
-        self._pause = _FIRST_PAUSE
-        self._hang_ups = 0
-        self._was_open = False
+        self._reading = False
+        self._last_word: bytes | None = None
+        """What is said instead of a hello, to a peer that gets nothing else."""
+        self._dialling: Dialling | None = None
+        """Of the side that dials."""
 
     # making it
 
@@ -144,22 +122,15 @@ class RemoteLink(Link):
     ) -> RemoteLink:
         """A link to ``tcp://HOST:PORT``, which can be written to at once.
 
-        Args:
-            address: The agent's.
-            wish: What the connection is for; the link adds its own name to it.
-            reactor: Drives it.
-            on_frame: See `Link`.
-            on_lost: See `Link`.
-            peer: Id of the process at the other end.
-            may_wait: Whether senders wait when too much is queued.
+        The link adds its own name to ``wish``; see `Link` for the callbacks.
 
         Raises:
             JobKeyError: No key is known for that host.
         """
-        link = cls(reactor, keyring.key_for(address), on_frame, on_lost, peer, may_wait=may_wait)
-        link._address = address
-        link._wish = [*wish, link.incarnation]
-        link._give_up_at = time.monotonic() + _config.get("host_dead_after")
+        name = os.urandom(8).hex()
+        dialling = Dialling(address, [*wish, name])
+        link = cls(reactor, dialling.key, on_frame, on_lost, peer, may_wait=may_wait)
+        link._dialling = dialling
         link._dial()
         return link
 
@@ -180,6 +151,11 @@ class RemoteLink(Link):
         link.resume(sock)
         return link
 
+    def dismiss(self, kind: int, routing: bytes) -> None:
+        """Tell the peer one thing in place of a hello, and let it close the connection."""
+        self._last_word = encode_small(kind, routing, b"")
+        self._reactor.call_later(_GOODBYE, self.close)
+
     def resume(self, sock: socket.socket) -> None:
         """The peer has dialled again for this link."""
         self._new_connection().accept(sock)
@@ -190,17 +166,8 @@ class RemoteLink(Link):
         return TlsConnection(self._numbers, self._reactor, self._key, self)
 
     def _dial(self) -> None:
-        if self.lost:
-            return
-        connection = self._new_connection()
-        preface = encode_remote(self._wish, self._key)
-        gateway = keyring.gateway
-        if gateway and gateway != self._address:
-            key = keyring.key_for(gateway)
-            preface = encode_remote([kinds.THROUGH, self._address], key) + preface
-            connection.dial(gateway, preface)
-        else:
-            connection.dial(self._address, preface)
+        if self._dialling is not None and not self.lost:
+            self._dialling.begin(self._new_connection())
 
     # the owner of connections
 
@@ -212,8 +179,14 @@ class RemoteLink(Link):
                 return
             old, self._connection = self._connection, connection
             self._decoder = FrameDecoder()
-            self._clear_out()
-            self._carry_out(self._session.handle(Connected(connection=connection.number), _now()))
+            self._out.clear()
+            if self._last_word is not None:
+                self._out.put((self._last_word,))
+                self._pump()
+                return
+            self._carry_out(
+                self._session.handle(events.Connected(connection=connection.number), _now())
+            )
             self._pump()
         if old is not None:
             old.close()
@@ -226,34 +199,24 @@ class RemoteLink(Link):
                 return
             if self._connection is connection:
                 self._connection = None
-                self._clear_out()
-                self._session.handle(Disconnected(connection=connection.number, reason=why), _now())
-                self._give_up_at = _now() + _config.get("host_dead_after")
-                self._pause = _FIRST_PAUSE
+                self._out.clear()
+                self._session.handle(
+                    events.Disconnected(connection=connection.number, reason=why), _now()
+                )
+                if self._dialling is not None:
+                    self._dialling.lost()
             elif self._connection is not None:
                 return  # another one holds
-            if not self._address:
-                self._tick_later()
-        if self._address:
-            self._dial_again(connection, how, why)
-        elif self.on_drop is not None:
-            self.on_drop(self)
-
-    def _dial_again(self, connection: TlsConnection, how: Ending, why: str) -> None:
-        through = bool(keyring.gateway) and keyring.gateway != self._address
-        if how is Ending.STRANGER or (how is Ending.ABSENT and not through):
-            self._end(why)
-            return
-        if connection.is_connected and not self._was_open:
-            self._hang_ups += 1
-            if self._hang_ups >= _HANG_UPS:
-                self._end(_hung_up(self._address, through=through))
-                return
-        if _now() > self._give_up_at:
-            self._end(_unreachable(self._address, why))
-            return
-        pause, self._pause = self._pause, min(_LONGEST_PAUSE, 2 * self._pause)
-        self._reactor.call_later(pause, self._dial)
+        if self._dialling is not None:
+            after = self._dialling.after(connection, how, why)
+            if isinstance(after, str):
+                self._end(after)
+            else:
+                self._reactor.call_later(after, self._dial)
+        else:
+            self._tick_later()
+            if self.on_drop is not None:
+                self.on_drop(self)
 
     def ready(self, connection: TlsConnection, mask: int) -> None:
         """The connection can be read or written."""
@@ -269,7 +232,7 @@ class RemoteLink(Link):
     @property
     def queued(self) -> int:
         """Bytes that were sent and that the socket has not taken yet."""
-        return self._queued
+        return self._out.nbytes
 
     def send_small(self, kind: int, routing: bytes, body: bytes) -> bool:
         """Send a frame with one small part. Returns False when there is no way to the peer."""
@@ -285,19 +248,19 @@ class RemoteLink(Link):
             ValueError: A descriptor is to be handed over to another host.
         """
         if handover >= 0:
-            raise ValueError("a connection cannot be handed over to another host")
-        parts = payload.whole()
-        lengths = [len(part) for part in parts]
-        head = encode_head(kind, 0, routing, lengths)
-        return self._send((head, *parts), len(head) + sum(lengths))
+            raise ValueError(_NO_HANDOVER)
+        return self._send_parts(kind, routing, payload.whole())
 
     def forward(self, frame: Frame, fds: Sequence[int]) -> bool:
         """Send a received frame on. The caller keeps the descriptors."""
         if frame.flags & FLAG_HANDOVER:
-            raise ValueError("a connection cannot be handed over to another host")
+            raise ValueError(_NO_HANDOVER)
         parts = take_parts(frame, os.dup(fds[0]) if fds else -1)
+        return self._send_parts(frame.kind, frame.routing, parts)
+
+    def _send_parts(self, kind: int, routing: bytes, parts: Sequence[Part]) -> bool:
         lengths = [len(part) for part in parts]
-        head = encode_head(frame.kind, 0, frame.routing, lengths)
+        head = encode_head(kind, 0, routing, lengths)
         return self._send((head, *parts), len(head) + sum(lengths))
 
     def _send(self, buffers: Sequence[Part], size: int) -> bool:
@@ -310,86 +273,44 @@ class RemoteLink(Link):
             if self._session.push(buffers, size):
                 told = self._session.tell()
                 if told:
-                    self._put((_ack(told),))
-                self._put(buffers)
-                if not self._awaits_room:
+                    self._out.put((_ack(told),))
+                self._out.put(buffers)
+                if not self._out.awaits_room:
                     self._pump()
-            full = self._session.paused or self._queued > _config.get("send_queue_bytes")
+            full = self._session.paused or self._out.nbytes > _config.get("send_queue_bytes")
         return self._wait_for_room() if full else True
-
-    def _put(self, buffers: Sequence[Part]) -> None:
-        for part in buffers:
-            if len(part):
-                self._out.append(part)
-                self._queued += len(part)
-
-    def _clear_out(self) -> None:
-        self._out.clear()
-        self._queued = 0
-        self._awaits_room = False
 
     def _pump(self) -> None:
         """Write what the connection takes. The lock is held."""
-        connection, out = self._connection, self._out
+        connection = self._connection
         if connection is None:
             return
         try:
-            while out:
-                data = out[0]
-                if len(data) < _JOINED and len(out) > 1:
-                    data = self._join()
-                taken = connection.send(data)
-                if not taken:
-                    self._watch(connection, room=True)
-                    return
-                self._queued -= taken
-                if taken == len(data):
-                    out.popleft()
-                else:
-                    out[0] = memoryview(data)[taken:]
+            if self._out.pump(connection):
+                self._room.notify_all()
         except OSError as error:
             why = str(error)
             self._reactor.call_soon(lambda: connection.fail(Ending.LOST, why))
-            return
         except BaseException:
             # A signal handler has raised between two steps: it is not known what was written.
             self._reactor.call_soon(lambda: connection.fail(Ending.LOST, "interrupted"))
             raise
-        if self._awaits_room:
-            self._watch(connection, room=False)
-            self._room.notify_all()
-
-    def _join(self) -> Part:
-        """Put small buffers together; the result is the first of the queue."""
-        out = self._out
-        joined = [out.popleft()]
-        size = len(joined[0])
-        while out and size + len(out[0]) <= _JOINED:
-            size += len(out[0])
-            joined.append(out.popleft())
-        data = b"".join(joined) if len(joined) > 1 else joined[0]
-        out.appendleft(data)
-        return data
-
-    def _watch(self, connection: TlsConnection, *, room: bool) -> None:
-        self._awaits_room = room
-        connection.watch(room=room)
 
     def _wait_for_room(self) -> bool:
         if not self._may_wait or not self._reactor.may_drive():
             return True
         limit = _config.get("send_queue_bytes")
         with self._lock:
-            while (self._session.paused or self._queued > limit) and not self.lost:
+            while (self._session.paused or self._out.nbytes > limit) and not self.lost:
                 self._room.wait(1.0)
         return not self.lost
 
     def flush(self, timeout: float) -> bool:
         """Wait until the peer has all that was sent, at most ``timeout`` seconds."""
-        deadline = time.monotonic() + timeout
+        deadline = _now() + timeout
         with self._lock:
             while not self._session.idle and not self.lost:
-                left = deadline - time.monotonic()
+                left = deadline - _now()
                 if left <= 0:
                     return False
                 self._room.wait(min(left, 0.05))
@@ -398,6 +319,13 @@ class RemoteLink(Link):
     # receiving
 
     def _read(self, connection: TlsConnection) -> None:
+        self._reading = True
+        try:
+            self._read_some(connection)
+        finally:
+            self._reading = False
+
+    def _read_some(self, connection: TlsConnection) -> None:
         for _ in range(_READS):
             with self._lock:
                 if connection is not self._connection:
@@ -444,16 +372,15 @@ class RemoteLink(Link):
                     self._room.notify_all()
             elif kind == kinds.LINK_HELLO:
                 self._on_hello(_decode(frame.routing), now)
-            elif kind == kinds.LINK_BYE or session.state != "open":
-                given.append(frame)
             else:
-                size = 24 + len(frame.routing) + sum(frame.lengths)
-                due = session.take(size, now) or due
                 given.append(frame)
+                if kind != kinds.LINK_BYE and session.state == "open":
+                    size = 24 + len(frame.routing) + sum(frame.lengths)
+                    due = session.take(size, now) or due
         if session.idle:
             self._room.notify_all()
         if due:
-            self._put((_ack(session.tell()),))
+            self._out.put((_ack(session.tell()),))
             self._pump()
         elif session.deadline is not None:
             self._tick_later()
@@ -464,9 +391,10 @@ class RemoteLink(Link):
         connection = self._connection
         if connection is None:
             return
-        self._was_open = True
+        if self._dialling is not None:
+            self._dialling.held()
         commands = self._session.handle(
-            HelloReceived(
+            events.HelloReceived(
                 connection=connection.number,
                 incarnation=incarnation,
                 expected=expected,
@@ -491,18 +419,18 @@ class RemoteLink(Link):
 
     # the session
 
-    def _carry_out(self, commands: list[SessionCommand]) -> None:
+    def _carry_out(self, commands: list[events.SessionCommand]) -> None:
         """Do what the machine says. The lock is held."""
         for command in commands:
             match command:
-                case SendHello():
+                case events.SendHello():
                     hello = (command.incarnation, command.expected, command.received)
-                    self._put((encode_small(kinds.LINK_HELLO, _encode(hello), b""),))
-                case SendFrame():
-                    self._put(command.payload)  # type: ignore[arg-type]
-                case SendAck():
-                    self._put((_ack(command.ack),))
-                case SessionEnded():
+                    self._out.put((encode_small(kinds.LINK_HELLO, _encode(hello), b""),))
+                case events.SendFrame():
+                    self._out.put(command.payload)  # type: ignore[arg-type]
+                case events.SendAck():
+                    self._out.put((_ack(command.ack),))
+                case events.SessionEnded():
                     reason = command.reason
                     self._reactor.call_soon(lambda reason=reason: self._end(reason))
                 case _:
@@ -518,13 +446,13 @@ class RemoteLink(Link):
 
     def _tick(self) -> None:
         self._ticking = False
+        if self._dialling is not None and self._session.state != "open":
+            return  # a side that dials decides by itself when it gives up
         with self._lock:
-            # A side that dials decides by itself when it gives up.
-            if not self.lost and (not self._address or self._session.state == "open"):
-                self._carry_out(self._session.handle(Tick(), _now()))
+            if not self.lost:
+                self._carry_out(self._session.handle(events.Tick(), _now()))
                 self._pump()
-        if not self._address or self._session.state == "open":
-            self._tick_later()
+        self._tick_later()
 
     # the end
 
@@ -538,8 +466,8 @@ class RemoteLink(Link):
                 return False
             self.lost = True
             connection, self._connection = self._connection, None
-            self._session.handle(CloseRequested(reason=why), _now())
-            self._clear_out()
+            self._session.handle(events.CloseRequested(reason=why), _now())
+            self._out.clear()
             self._room.notify_all()
         if connection is not None:
             connection.close()
@@ -548,7 +476,7 @@ class RemoteLink(Link):
     def finish(self) -> None:
         """Take what the peer wrote before it ended, then end the link."""
         connection = self._connection
-        if connection is not None and self._reactor.is_driver():
+        if connection is not None and self._reactor.is_driver() and not self._reading:
             self._read(connection)
         self.close()
 
@@ -557,7 +485,7 @@ class RemoteLink(Link):
         with self._lock:
             connection = self._connection
             if not self.lost and connection is not None:
-                self._put((encode_small(kinds.LINK_BYE, _encode(["it is done"]), b""),))
+                self._out.put((encode_small(kinds.LINK_BYE, _encode(["it is done"]), b""),))
                 self._pump()
         self._release("closed from this side")
 
@@ -568,26 +496,5 @@ class RemoteLink(Link):
             self._connection.abandon()
 
 
-def _now() -> float:
-    return time.monotonic()
-
-
 def _ack(received: int) -> bytes:
     return encode_small(kinds.LINK_ACK, _encode((received,)), b"")
-
-
-def _unreachable(address: str, why: str) -> str:
-    seconds = _config.get("host_dead_after")
-    return (
-        f"{address} cannot be reached from here: {why or 'it does not answer'}, for {seconds:g} s. "
-        "Check that the host is up and on this network, that its worker runs, and that no firewall "
-        "between here and there drops connections to that port"
-    )
-
-
-def _hung_up(address: str, *, through: bool) -> str:
-    way = f" through {keyring.gateway}" if through else ""
-    return (
-        f"{address} closes every connection{way}: it has another job key, it is no Danaus worker, "
-        "or its version differs. Start it and this client with the same key"
-    )

@@ -1,52 +1,30 @@
 """One TCP connection between hosts, from its first packet to the end, encrypted.
 
-It is made in steps, none of which waits: find the addresses of a name, connect, say the preface,
-shake hands. Then its owner reads and writes. Whatever ends it is told to the owner once.
+It is made in steps, none of which waits: connect, say the preface, shake hands. Then its owner
+reads and writes. Whatever ends it is told to the owner once.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import socket
 import ssl
-import threading
-from collections.abc import Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from danaus import _config
-from danaus._net.address import parse_tcp
 from danaus._net.poller import IN, OUT
+from danaus._net.tcp import Ending, TcpDial, tune
 
 if TYPE_CHECKING:
+    import socket
+
     from danaus._net.job_key import JobKey
     from danaus._net.reactor import Reactor
 
-__all__ = ["Ending", "Owner", "TlsConnection", "tune"]
-
-_CONNECT_PATIENCE = 4.0
-"""Seconds for one address of a peer to answer; then the next one is tried."""
+__all__ = ["Owner", "TlsConnection"]
 
 _HANDSHAKE_PATIENCE = 8.0
 """Seconds that whoever has connected to us may take for TLS."""
 
 _WANT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError, InterruptedError)
-
-
-class Ending(Enum):
-    """How a connection ended."""
-
-    LOST = "lost"
-    """It broke, or was closed; another one may hold."""
-    ABSENT = "absent"
-    """The peer's kernel says that nobody listens there."""
-    SILENT = "silent"
-    """Nothing answers there."""
-    STRANGER = "stranger"
-    """The peer does not hold the job key."""
-    NAMELESS = "nameless"
-    """The name of the host has no address."""
 
 
 class Owner(Protocol):
@@ -63,28 +41,6 @@ class Owner(Protocol):
     def ended(self, connection: TlsConnection, how: Ending, why: str) -> None:
         """It is over."""
         ...
-
-
-def tune(sock: socket.socket) -> None:
-    """Set a TCP socket up: small frames at once, and a silent peer is noticed by the kernel.
-
-    The kernel answers for its process, however busy that is, so that only a host or a network
-    that is gone counts as silent.
-    """
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    seconds = max(2, round(_config.get("host_dead_after")))
-    beats = 5
-    each = max(1, seconds // (beats + 1))
-    for name, value in (
-        ("TCP_KEEPIDLE", max(1, seconds - beats * each)),
-        ("TCP_KEEPINTVL", each),
-        ("TCP_KEEPCNT", beats),
-        ("TCP_USER_TIMEOUT", seconds * 1000),
-    ):
-        option = getattr(socket, name, None)
-        if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class TlsConnection:
@@ -105,9 +61,7 @@ class TlsConnection:
         self._sock: socket.socket | None = None
         self._fd = -1
         self._tls: ssl.SSLSocket | None = None
-        self._preface = b""
-        self._places: list[tuple[Any, ...]] = []
-        self._attempt = 0
+        self._dial: TcpDial | None = None
         self._where = ""
         self._over = False
         self.is_connected = False
@@ -119,73 +73,26 @@ class TlsConnection:
 
     def dial(self, address: str, preface: bytes) -> None:
         """Connect to ``tcp://HOST:PORT``, say ``preface``, then speak TLS as a client."""
-        self._preface = preface
-        host, port = parse_tcp(address)
         self._where = address
-        try:
-            places = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-            )
-        except OSError:
-            # Asking for a name may take seconds, and the driving thread never waits.
-            threading.Thread(
-                target=self._look_up, args=(host, port), name="danaus-names", daemon=True
-            ).start()
-            return
-        # Never at once: whoever is told of a failure may hold what the caller holds.
-        self._reactor.call_soon(lambda: self._found(places, ""))
+        self._dial = TcpDial(
+            address, self._reactor, lambda sock: self._connected(sock, preface), self._end
+        )
 
-    def _look_up(self, host: str, port: int) -> None:
+    def _connected(self, sock: socket.socket, preface: bytes) -> None:
+        self._sock = sock
         try:
-            places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            why = f"the name {host!r} of the host has no address: {error}"
-            self._reactor.call_soon(lambda: self._found((), why))
-        else:
-            self._reactor.call_soon(lambda: self._found(places, ""))
-
-    def _found(self, places: Sequence[tuple[Any, ...]], why: str) -> None:
-        if self._over:
-            return
-        if why:
-            self._end(Ending.NAMELESS, why)
-            return
-        self._places = list(places)
-        self._next(Ending.SILENT, "")
-
-    def _next(self, how: Ending, why: str) -> None:
-        """Try the next address of the host."""
-        self._let_go()
-        if not self._places:
-            self._end(how, why)
-            return
-        family, kind, protocol, _, place = self._places.pop(0)
-        self._attempt += 1
-        try:
-            sock = socket.socket(family, kind, protocol)
+            sock.sendall(preface)
+            self._tls = self._key.client.wrap_socket(sock, do_handshake_on_connect=False)
         except OSError as error:
             self._end(Ending.LOST, str(error))
             return
-        self._sock = sock
-        self._fd = sock.fileno()
-        sock.setblocking(False)  # noqa: FBT003  # it takes no keyword
-        tune(sock)
-        code = sock.connect_ex(place)
-        attempt = self._attempt
-        if code in (0, errno.EINPROGRESS):
-            self._reactor.register(self._fd, self, OUT)
-            self._reactor.call_later(_CONNECT_PATIENCE, lambda: self._too_late(attempt))
-        else:
-            self._failed(code)
-
-    def _too_late(self, attempt: int) -> None:
-        if self._tls is None and attempt == self._attempt and not self._over:
-            self._next(Ending.SILENT, f"{self._where} does not answer")
-
-    def _failed(self, code: int) -> None:
-        refused = code == errno.ECONNREFUSED
-        text = "nobody listens at" if refused else f"{os.strerror(code)}:"
-        self._next(Ending.ABSENT if refused else Ending.SILENT, f"{text} {self._where}")
+        self._sock = self._tls
+        self._fd = self._tls.fileno()
+        # No limit of time from here on: the peer's agent holds the connection for a process that
+        # may still have to start, and the kernel sees to it that the host is alive.
+        self.is_connected = True
+        self._reactor.register(self._fd, self, IN | OUT)
+        self._shake()
 
     def accept(self, sock: socket.socket) -> None:
         """Speak TLS as a server on a connection whose preface was read."""
@@ -218,28 +125,8 @@ class TlsConnection:
             return
         if self.is_open:
             self._owner.ready(self, mask)
-        elif self._tls is not None:
-            self._shake()
         else:
-            self._connected()
-
-    def _connected(self) -> None:
-        sock = cast("socket.socket", self._sock)
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self._failed(code)
-            return
-        try:
-            sock.sendall(self._preface)
-            self._tls = self._key.client.wrap_socket(sock, do_handshake_on_connect=False)
-        except OSError as error:
-            self._end(Ending.LOST, str(error))
-            return
-        self._sock = self._tls
-        # No limit of time from here on: the peer's agent holds the connection for a process that
-        # may still have to start, and the kernel sees to it that the host is alive.
-        self.is_connected = True
-        self._shake()
+            self._shake()
 
     def _shake(self) -> None:
         tls = cast("ssl.SSLSocket", self._tls)
@@ -309,6 +196,8 @@ class TlsConnection:
         self._owner.ended(self, how, why)
 
     def _let_go(self) -> None:
+        if self._dial is not None:
+            self._dial.close()
         if self._fd >= 0:
             self._reactor.unregister(self._fd)
             self._fd = -1

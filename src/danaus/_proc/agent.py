@@ -19,11 +19,12 @@ import msgspec
 
 from danaus._core.recent import Recent
 from danaus._net.dial import describe_limit
+from danaus._net.keyring import keyring
 from danaus._net.local_link import LocalLink
 from danaus._net.reactor import Reactor
 from danaus._net.shared import SharedPayload
 from danaus._proc import packet
-from danaus._proc.doorway import Doorway
+from danaus._proc.doorway import Doorway, Visit
 from danaus._proc.outlet import OUTPUT_KINDS, Outlet
 from danaus._proc.output import LogDirectory
 from danaus._proc.place import sweep
@@ -35,6 +36,7 @@ from danaus._wire import kinds
 from danaus._wire.frame import Frame
 
 if TYPE_CHECKING:
+    from danaus._net.job_key import JobKey
     from danaus._net.link import Link
 
 __all__ = ["Agent", "Client"]
@@ -100,9 +102,12 @@ class Agent:
         self.reactor = Reactor()
         self.procs: dict[str, ProcRecord] = {}
         self.clients: dict[str, Client] = {}
+        self.guests: dict[str, Link] = {}
+        """Processes of other hosts that talk to clients of other hosts through this agent."""
         self.tombs: Recent[str, dict[str, Any] | None] = Recent(_TOMBSTONES)
         self._logs = LogDirectory(name)
         self._outlet = Outlet(self)
+        self._key: JobKey | None = None
         self._last_ready = 0.0
         """When a proc reported that it runs, last."""
         self._ending = False
@@ -112,6 +117,12 @@ class Agent:
         self._doorway = Doorway(listener, address, self)
         become_subreaper()
 
+    def serve_hosts(self, listener: socket.socket, key: JobKey) -> None:
+        """Accept peers on other hosts that hold the job key, too; procs get the key."""
+        self._key = key
+        keyring.install(key)
+        self._doorway.open_to_hosts(listener, key)
+
     def run(self) -> None:
         """Serve until the end."""
         self.reactor.run()
@@ -120,33 +131,33 @@ class Agent:
 
     # peers
 
-    def on_hello(self, sock: socket.socket, pid: int, hello: list[Any]) -> None:
+    def on_hello(self, visit: Visit, hello: list[Any]) -> None:
         """A client has introduced itself: ``["hello", id, pid, versions]``."""
         name: str = hello[1]
+        if self._doorway.resumed(visit, name):
+            return
         theirs: Any = hello[3] if len(hello) > 3 else None  # noqa: PLR2004  # as above
         conflict = find_conflict(versions(), theirs, "the client has")
         if conflict:
             text = f"host {self.name} refuses this client: {conflict}"
-            self._doorway.refuse_visit(sock, "", {"text": text})
+            self._doorway.refuse_visit(visit, "", {"text": text})
             if name == self._owner:
                 self.shut_down()
             return
-        link = LocalLink(
-            sock, self.reactor, self._on_client_frame, self._on_client_lost, name, may_wait=False
-        )
-        client = Client(name, link, pid)
+        link = self._doorway.make_link(visit, name, self._on_client_frame, self._on_client_lost)
+        client = Client(name, link, visit.pid)
         old = self.clients.get(name)
         if old is not None:
             old.link.close()
         self.clients[name] = client
-        if pid:
-            client.pidfd = open_pidfd(pid)
+        if visit.pid:
+            client.pidfd = open_pidfd(visit.pid)
             if client.pidfd >= 0:
                 self.reactor.register(client.pidfd, _Watch(lambda: self._client_gone(client)))
         self._send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
         self._doorway.flush(name)
 
-    def hand_over(self, sock: socket.socket, source: str, target: str) -> bool:
+    def hand_over(self, visit: Visit, source: str, target: str, address: str) -> bool:
         """Pass a connection on to the process that it dials. False: not known (yet)."""
         link = self.link_of(target)
         if link is None:
@@ -157,8 +168,24 @@ class Agent:
         dialler = self.procs.get(source)
         if dialler is not None:
             dialler.watchers.add(target)
-        link.send(kinds.HANDOVER, _encode([source]), _EMPTY, sock.fileno())
+        if link.is_local:
+            routing = _encode([source, address, visit.link])
+            link.send(kinds.HANDOVER, routing, _EMPTY, visit.sock.fileno())
+            visit.sock.close()
+        elif not self._doorway.resumed(visit, source):
+            # A client on another host: its frames come and go through this agent.
+            self.guests[source] = self._doorway.make_link(
+                visit, source, self._on_guest_frame, self._on_guest_lost
+            )
         return True
+
+    def _on_guest_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        if frame.kind < kinds.FIRST_CONTROL:
+            self._on_client_frame(link, frame, fds)
+
+    def _on_guest_lost(self, link: Link, _why: str) -> None:
+        if self.guests.get(link.peer) is link:
+            del self.guests[link.peer]
 
     def link_of(self, name: str) -> Link | None:
         """The agent's own link to a process, if it has one."""
@@ -166,7 +193,7 @@ class Agent:
         if record is not None:
             return record.link
         client = self.clients.get(name)
-        return client.link if client is not None else None
+        return client.link if client is not None else self.guests.get(name)
 
     def _send(self, link: Link, kind: int, routing: Sequence[Any]) -> None:
         link.send_small(kind, _encode(routing), b"")
@@ -285,6 +312,9 @@ class Agent:
     ) -> None:
         batch: list[list[Any]] = []
         fds: list[int] = []
+        template = {**template, "local": self.address}
+        if self._key is not None:
+            template["key"] = self._key.pem
         tail_lines = template.get("tail_lines", 100)
         for name, wanted in procs:
             options = self._outlet.options_of(template["mesh"], name)

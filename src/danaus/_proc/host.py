@@ -5,12 +5,13 @@ The socket listens before the process exists, so its address can be used at once
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from danaus._net.descriptors import occupy_standard
@@ -20,15 +21,65 @@ from danaus._proc.place import ERRORS, SOCKET, make_directory, remove_directory
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["HostProcess", "become_host", "embed_host", "start_host"]
+    from danaus._net.job_key import JobKey
 
-_BACKLOG = 4096
+__all__ = [
+    "BACKLOG",
+    "KEY_VARIABLE",
+    "HostProcess",
+    "Service",
+    "become_host",
+    "embed_host",
+    "start_host",
+]
+
+BACKLOG = 4096
 """Connections that the kernel holds until they are accepted."""
 
 _START = (
     "import os, sys; sys.path.extend(os.environ.get('_DANAUS_PATH', '').split(os.pathsep)); "
     "from danaus._entry.host import main; main()"
 )
+
+
+ENVIRONMENT = "DANAUS_JOB_KEY"
+"""Variable that holds the path of a job key, or its text."""
+
+KEY_VARIABLE = "_DANAUS_KEY"
+"""Tells an agent that serves other hosts the text of the job key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What an agent serves.
+
+    Attributes:
+        listener: Descriptor of the listening Unix socket.
+        address: Its path.
+        name: The host's name, as users see it.
+        owner: Id of the client whose end is the agent's end; empty for a host that stays.
+        remote: Descriptor of the listening TCP socket; -1 for none.
+    """
+
+    listener: int
+    address: str
+    name: str
+    owner: str = ""
+    remote: int = -1
+
+    def written(self) -> str:
+        """This as an argument of a command."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+    @classmethod
+    def read(cls, argument: str) -> Service:
+        """What `written` gave."""
+        return cls(**json.loads(argument))
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Descriptors that the agent's process must have."""
+        return [fd for fd in (self.listener, self.remote) if fd >= 0]
 
 
 @dataclass(slots=True)
@@ -99,7 +150,7 @@ def start_host(
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(address)
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
         if at_socket is not None:
             at_socket(address)
         environment = {**os.environ, **(env or {}), "_DANAUS_PATH": import_path()}
@@ -111,10 +162,7 @@ def start_host(
                     python or sys.executable,
                     "-c",
                     _START,
-                    str(listener.fileno()),
-                    address,
-                    name,
-                    owner,
+                    Service(listener.fileno(), address, name, owner).written(),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -132,22 +180,33 @@ def start_host(
     return HostProcess(address, process, errors)
 
 
-def become_host(listener: socket.socket, address: str, name: str) -> NoReturn:
-    """Replace this process by an agent that serves at ``listener`` until it is told to end.
+def become_host(service: Service, key: JobKey | None = None) -> NoReturn:
+    """Replace this process by an agent that serves until it is told to end.
 
     A fresh interpreter: the zygote must be forked from a process without threads.
+
+    Args:
+        service: What to serve, at sockets that listen.
+        key: The job key, where other hosts are served.
     """
-    listener.listen(_BACKLOG)
-    os.set_inheritable(listener.fileno(), True)
+    for descriptor in service.descriptors:
+        os.set_inheritable(descriptor, True)
     os.environ["_DANAUS_PATH"] = import_path()
-    arguments = [sys.executable, "-c", _START, str(listener.fileno()), address, name, ""]
+    os.environ.pop(ENVIRONMENT, None)
+    if key is not None:
+        os.environ[KEY_VARIABLE] = key.pem
+    arguments = [sys.executable, "-c", _START, service.written()]
     os.execv(sys.executable, arguments)  # noqa: S606  # no shell is wanted
 
 
-def embed_host(listener: socket.socket, address: str, name: str) -> int:
+def embed_host(service: Service, key: JobKey | None = None) -> int:
     """Serve as a host beside this program: an agent below it, which ends when this process does.
 
     It writes where this process writes.
+
+    Args:
+        service: What to serve, at sockets that listen. Its descriptors are closed.
+        key: The job key, where other hosts are served.
 
     Returns:
         The agent's exit code, when it was told to end; 0 is the good order.
@@ -157,17 +216,24 @@ def embed_host(listener: socket.socket, address: str, name: str) -> int:
 
     from danaus._proc.lease import Lease, new_lease_id
 
-    listener.listen(_BACKLOG)
     owner = new_lease_id()
+    service = replace(service, owner=owner)
+    environment = {**os.environ, "_DANAUS_PATH": import_path()}
+    environment.pop(ENVIRONMENT, None)
+    if key is not None:
+        environment[KEY_VARIABLE] = key.pem
     # Taken before the agent exists: an end of this process is then never missed.
-    with closing(Lease(address, owner)), listener:
-        descriptor = listener.fileno()
-        with subprocess.Popen(  # our own interpreter
-            [sys.executable, "-c", _START, str(descriptor), address, name, owner],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[descriptor],
-            start_new_session=True,
-            env={**os.environ, "_DANAUS_PATH": import_path()},
-        ) as process:
-            listener.close()
+    with closing(Lease(service.address, owner)):
+        try:
+            process = subprocess.Popen(  # our own interpreter
+                [sys.executable, "-c", _START, service.written()],
+                stdin=subprocess.DEVNULL,
+                pass_fds=service.descriptors,
+                start_new_session=True,
+                env=environment,
+            )
+        finally:
+            for descriptor in service.descriptors:
+                os.close(descriptor)
+        with process:
             return process.wait()

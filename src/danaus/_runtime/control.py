@@ -37,7 +37,7 @@ class Control:
     def on_control(self, link: Link, kind: int, routing: list[Any], fds: list[int]) -> None:
         """Handle one frame; descriptors that it brings are used or closed."""
         if kind == kinds.HANDOVER:
-            self._runtime.routes.adopt(fds.pop(), routing[0])
+            self._runtime.routes.adopt(fds.pop(), *routing)
         elif kind in (kinds.PROC_EXIT, kinds.REFUSED):
             self._on_end(link, *routing)
         elif kind == kinds.PROC_UP:
@@ -65,6 +65,8 @@ class Control:
         conflict = find_conflict(versions(), theirs, f"host {host} has")
         if conflict:
             self._runtime.routes.refuse(link, f"this client refuses host {host}: {conflict}")
+            return
+        self._runtime.routes.welcomes[link.peer] = host
 
     def _pass_on_output(self, kind: int, routing: list[Any]) -> None:
         """In a proc: what it has spawned on another host prints; its own agent knows the way."""

@@ -163,7 +163,7 @@ class Outbox:
                 return False
         if payload is None:
             return link.send_small(kind, routing, parts[0])  # type: ignore[arg-type]
-        if payload.nbytes and kind == kinds.CALL:
+        if payload.nbytes and kind == kinds.CALL and link.is_local:
             runtime.bulk.take(proc, payload.nbytes)
         return link.send(kind, routing, payload)
 

@@ -18,6 +18,7 @@ import msgspec
 
 from danaus import _config
 from danaus._core.recent import Recent
+from danaus._net.address import is_tcp
 from danaus._net.reactor import Reactor
 from danaus._runtime.birth import Birth
 from danaus._runtime.bounces import Bounces
@@ -66,6 +67,7 @@ class Runtime:
         self.routes = Routes(
             me, self.reactor, self._on_frame, self.faults.proc_died, self.faults.agent_died
         )
+        self.routes.own_address = lambda: self.address_of(me, None)
         self.cells: dict[str, ActorCell] = {}
         self.ending: set[ActorCell] = set()
         """Actors that have failed, and are cleaning up."""
@@ -415,8 +417,13 @@ class Runtime:
         del link
         if proc != self.id:
             return self.routes.address_of(proc)
-        # A client that has started no agent of its own is known to those that it has met.
-        return self.address or next(iter(self.routes.agents), "")
+        if self.spec:
+            return self.address
+        # A client is known to the agents that it has met; those of other hosts reach everybody.
+        agents = list(self.routes.agents)
+        return (
+            next((at for at in agents if is_tcp(at)), "") or self.address or next(iter(agents), "")
+        )
 
     # the end
 

@@ -19,14 +19,17 @@ import msgspec
 
 from danaus import _config
 from danaus._core.recent import Recent
+from danaus._net.address import is_tcp
 from danaus._net.dial import open_link
+from danaus._net.keyring import keyring
 from danaus._net.local_link import LocalLink
 from danaus._proc.versions import versions
 from danaus._wire import kinds
 
 if TYPE_CHECKING:
-    from danaus._net.link import Link
+    from danaus._net.link import Link, OnLost
     from danaus._net.reactor import Reactor
+    from danaus._net.remote_link import RemoteLink
     from danaus._wire.frame import Frame
 
 __all__ = ["Routes"]
@@ -72,11 +75,21 @@ class Routes:
         """Direct links by process."""
         self.agents: dict[str, Link] = {}
         """Links to agents by address."""
+        self.welcomes: dict[str, str] = {}
+        """Agents that have answered, by address: their hosts' names."""
+        self.lost_agents: dict[str, str] = {}
+        """Agents whose link has ended, by address: why."""
         self.refusals: dict[str, str] = {}
         """Agents that do not work together with this process, by address: why."""
         self.dead: Recent[str, dict[str, Any] | None] = Recent(_REMEMBERED)
         """Processes that have ended, with the report."""
+        self.here = ""
+        """In a proc: path of its own agent's Unix socket, by which its neighbours are reached."""
+        self.own_address: Callable[[], str] = str
+        """Where this process can be asked for."""
         self._addresses: dict[str, str] = {}
+        self._sessions: dict[tuple[str, str], RemoteLink] = {}
+        """Links that peers on other hosts have dialled, by peer and name of the link."""
         self._extra: set[Link] = set()
         self._on_frame = on_frame
         self._on_dead = on_dead
@@ -111,13 +124,20 @@ class Routes:
         address = address or self._addresses.get(proc, "")
         if not address:
             return None, False  # it may live, but there is no way to it
-        wish = [kinds.DIAL, self.me, proc]
-        link = open_link(address, wish, self.reactor, self._on_frame, self._on_link_lost, proc)
+        link = self._dial(proc, address, self._on_link_lost)
         if link is None:
             return None, True
         self.links[proc] = link
         self._addresses[proc] = address
         return link, False
+
+    def _dial(self, proc: str, address: str, on_lost: OnLost) -> Link | None:
+        """A new link to a process; None where its agent is gone."""
+        own = self.own_address()
+        # Neighbours are reached by the Unix socket, whatever the host is called by others.
+        at = self.here if self.here and address == own else address
+        wish = [kinds.DIAL, self.me, proc, own]
+        return open_link(at, wish, self.reactor, self._on_frame, on_lost, proc)
 
     def agent(self, address: str) -> Link | None:
         """The link to an agent, opened if need be; None when there is no agent there."""
@@ -130,7 +150,7 @@ class Routes:
             link = self.agents.get(address)
             if link is not None and not link.lost:
                 return link
-            wish = ["hello", self.me, os.getpid(), versions()]
+            wish = [kinds.HELLO, self.me, os.getpid(), versions()]
             link = open_link(
                 address, wish, self.reactor, self._on_frame, self._on_agent_link_lost, address
             )
@@ -167,11 +187,26 @@ class Routes:
         """Processes of that agent's host that this one has talked to."""
         return [proc for proc, at in list(self._addresses.items()) if at == address]
 
-    def adopt(self, fd: int, peer: str) -> None:
-        """A peer has dialled this process; the agent handed the connection over."""
-        link = LocalLink(
-            socket.socket(fileno=fd), self.reactor, self._on_frame, self._on_link_lost, peer
-        )
+    def adopt(self, fd: int, peer: str, address: str, name: str) -> None:
+        """A peer has dialled this process; the agent handed the connection over.
+
+        Args:
+            fd: The connection.
+            peer: Who dialled.
+            address: Where the peer can be asked about.
+            name: Name of the link that it is for; empty for a peer on this host.
+        """
+        sock = socket.socket(fileno=fd)
+        link: Link
+        if name:
+            known = self._sessions.get((peer, name))
+            if known is not None and not known.lost:
+                known.resume(sock)
+                return
+            self.learn(peer, address)
+            link = self._accept(sock, peer, name)
+        else:
+            link = LocalLink(sock, self.reactor, self._on_frame, self._on_link_lost, peer)
         with self._lock:
             known = self.links.get(peer)
             if known is None or known.lost:
@@ -180,14 +215,37 @@ class Routes:
                 self._extra.add(link)  # both dialled at once: each reads from both
         link.send_small(kinds.HERE, msgspec.msgpack.encode((peer, self.me)), b"")
 
+    def _accept(self, sock: socket.socket, peer: str, name: str) -> RemoteLink:
+        from danaus._net.remote_link import RemoteLink
+
+        def lost(link: Link, why: str) -> None:
+            self._sessions.pop((peer, name), None)
+            self._on_link_lost(link, why)
+
+        key = keyring.own
+        link = RemoteLink.accept(sock, key, self.reactor, self._on_frame, lost, peer)
+        link.on_drop = lambda _link: self._ask(peer)
+        self._sessions[peer, name] = link
+        return link
+
+    def _ask(self, peer: str) -> None:
+        """A peer's connection has ended that it would make again: ask whether it is dead."""
+        address = self._addresses.get(peer, "")
+        if not is_tcp(address) or peer in self.dead or self._closed:
+            return
+        wish = [kinds.ASK, self.me, peer]
+        open_link(address, wish, self.reactor, self._on_frame, _no_news, peer)
+
     def _on_agent_link_lost(self, link: Link, why: str) -> None:
         with self._lock:
             if self.agents.get(link.peer) is link:
                 del self.agents[link.peer]
+        self.welcomes.pop(link.peer, None)
+        self.lost_agents[link.peer] = why
         if not self._closed:
             self._on_agent_lost(link.peer, why)
 
-    def _on_link_lost(self, link: Link, _why: str) -> None:
+    def _on_link_lost(self, link: Link, why: str) -> None:
         proc = link.peer
         if proc in self.dead:
             return  # it is being buried
@@ -195,6 +253,10 @@ class Routes:
             if self.links.get(proc) is link:
                 del self.links[proc]
         self._retire(link)
+        if not link.is_local and not self._closed:
+            # It has tried for long enough, or its peer is gone for certain.
+            self.bury(proc, {"text": why, "cause": self._addresses.get(proc, "")})
+            return
         if not self._closed and proc not in self.dead:
             # An agent that knows this process tells it of the death by itself.
             told = self._addresses.get(proc) in self.agents
@@ -228,9 +290,8 @@ class Routes:
                     del self.links[proc]
             self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
 
-        wish = [kinds.DIAL, self.me, proc]
         try:
-            link = open_link(address, wish, self.reactor, self._on_frame, ended, proc)
+            link = self._dial(proc, address, ended)
         except OSError:  # no descriptor is left, say
             self.reactor.call_later(pause, lambda: self._inquire(proc, 1.5 * pause))
             return
@@ -284,3 +345,7 @@ class Routes:
         self._closed = True
         for link in self.all_links():
             link.abandon()
+
+
+def _no_news(_link: Link, _why: str) -> None:
+    """The peer lives, or cannot be asked: its own link decides."""

@@ -80,7 +80,8 @@ STOP_PROCS = 21
 STOP = 22
 """[reason, seconds]: agent to proc: end"""
 HANDOVER = 23
-"""[from]: agent to process; the connection of a peer that dialled it accompanies the frame"""
+"""[from, its address, name of the link]: agent to process; the connection of a peer that dialled
+it accompanies the frame"""
 REFUSED = 24
 """[proc, exit or None]: what was dialled is dead, or was never heard of; [empty, text]: the agent
 refuses this process"""

@@ -144,11 +144,11 @@ def test_a_descriptor_for_which_there_is_no_room_ends_the_link(ends: tuple[End, 
 
 def test_a_link_shows_its_peer_and_its_state(ends: tuple[End, End]):
     left, _ = ends
-    assert repr(left.link) == "<Link to peer up>"
+    assert repr(left.link) == "<LocalLink to peer up>"
 
     left.link.close()
 
-    assert repr(left.link) == "<Link to peer lost>"
+    assert repr(left.link) == "<LocalLink to peer lost>"
 
 
 def test_frames_are_refused_when_the_memory_is_of_no_part():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from danaus._net.reactor import Reactor
 from danaus._proc import doorway
-from danaus._proc.doorway import Doorway
+from danaus._proc.doorway import Doorway, Visit
 from danaus._wire import kinds
 from danaus._wire.frame import FrameDecoder
 from danaus.testing import wait_until
@@ -42,14 +42,14 @@ class Agent:
         agent: Any = self
         self.doorway = Doorway(self.listener, self.address, agent)
 
-    def on_hello(self, sock: socket.socket, _pid: int, hello: list[Any]) -> None:
-        self.sockets.append(sock)
+    def on_hello(self, visit: Visit, hello: list[Any]) -> None:
+        self.sockets.append(visit.sock)
         self.hellos.append(hello)
 
-    def hand_over(self, sock: socket.socket, source: str, target: str) -> bool:
+    def hand_over(self, visit: Visit, source: str, target: str, _address: str) -> bool:
         if target not in self.known:
             return False
-        self.sockets.append(sock.dup())
+        self.sockets.append(visit.sock)
         self.handed_over.append((source, target))
         return True
 
@@ -203,7 +203,7 @@ def test_a_visitor_that_leaves_is_forgotten(agent: Agent):
     agent.connect(preface(["hello", "c"])).close()
 
     wait_until(lambda: bool(agent.hellos))
-    wait_until(lambda: not agent.doorway._visitors)
+    wait_until(lambda: not agent.doorway._entrances[0]._visitors)
 
 
 def test_many_silent_visitors_keep_nobody_out(agent: Agent):
@@ -249,7 +249,7 @@ def test_a_lack_of_descriptors_is_waited_out_without_spinning(
 ):
     monkeypatch.setattr(doorway, "_PAUSE", 0.02)
     full = Full(agent.listener, times=3)
-    agent.doorway._listener = full  # type: ignore[assignment]
+    agent.doorway._entrances[0]._listener = full  # type: ignore[assignment]
 
     with agent.connect(preface(["hello", "client-1"])):
         wait_until(lambda: bool(agent.hellos))
@@ -271,7 +271,9 @@ def test_closing_removes_the_socket_and_its_directory(tmp_path: Path):
 
 def test_closing_lets_go_of_those_who_wait(agent: Agent):
     with agent.connect(preface(["dial", "a", "proc-1"])) as held, agent.connect(b"D") as visitor:
-        wait_until(lambda: bool(agent.doorway._held) and bool(agent.doorway._visitors))
+        wait_until(
+            lambda: bool(agent.doorway._held) and bool(agent.doorway._entrances[0]._visitors)
+        )
         agent.here(agent.doorway.close)
 
         assert held.recv(1000)  # it is refused

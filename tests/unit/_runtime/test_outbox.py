@@ -21,6 +21,7 @@ class Link:
 
     def __init__(self) -> None:
         self.lost = False
+        self.is_local = True
         self.sent: list[Sent] = []
         self.error: Exception | None = None
 

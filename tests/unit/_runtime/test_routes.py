@@ -114,7 +114,7 @@ def test_the_first_message_to_a_process_dials_it_by_its_agent(process: Process, 
     link = process.routes.to("proc", agent.address)
     sock, wish = agent.accept()
 
-    assert wish == ["dial", "me", "proc"]
+    assert wish == ["dial", "me", "proc", ""]
     assert link is not None
     assert process.routes.to("proc", agent.address) is link
     link.send_small(1, encode(["hello"]), b"")
@@ -153,7 +153,7 @@ def test_an_address_that_was_learnt_is_a_way(process: Process, agent: Agent):
     assert process.routes.to("proc", "") is not None
     assert process.routes.address_of("proc") == agent.address
     assert process.routes.known_at(agent.address) == ["proc"]
-    assert agent.accept()[1] == ["dial", "me", "proc"]
+    assert agent.accept()[1] == ["dial", "me", "proc", ""]
 
 
 def test_those_who_are_told_of_a_death_may_need_a_link_themselves(
@@ -203,7 +203,7 @@ def test_the_loss_of_an_agent_is_told_and_it_can_be_greeted_again(process: Proce
 def test_a_process_that_dials_is_answered_by_its_link(process: Process):
     ours, theirs = socket.socketpair()
 
-    process.routes.adopt(ours.detach(), "peer")
+    process.routes.adopt(ours.detach(), "peer", "", "")
 
     with theirs:
         link = process.routes.to("peer", "")
@@ -215,7 +215,7 @@ def test_a_process_that_dials_is_answered_by_its_link(process: Process):
 def test_two_that_dial_each_other_at_once_read_from_both_links(process: Process, agent: Agent):
     dialled = process.routes.to("peer", agent.address)
     ours, theirs = socket.socketpair()
-    process.routes.adopt(ours.detach(), "peer")
+    process.routes.adopt(ours.detach(), "peer", "", "")
 
     with theirs:
         theirs.sendall(encode_small(2, encode(["by theirs"]), b""))
@@ -231,7 +231,7 @@ def test_an_agent_is_asked_about_a_process_whose_link_has_ended(process: Process
     sock, wish = agent.accept()
     refuse(sock, "proc", {"text": "was killed by SIGKILL"})
 
-    assert wish == ["dial", "me", "proc"]
+    assert wish == ["dial", "me", "proc", ""]
     wait_until(lambda: process.dead == [("proc", {"text": "was killed by SIGKILL"})])
     assert process.routes.to("proc", agent.address) is None
 
