@@ -47,6 +47,7 @@ from danaus._mesh.proc_mesh import (
     unregister_proc_mesh_spawn_callback,
 )
 from danaus._mesh.workers import (
+    attach,
     attach_to_workers,
     enable_transport,
     run_worker_loop_forever,
@@ -94,6 +95,7 @@ __all__ = [
     "ValueMesh",
     "ValueStream",
     "as_endpoint",
+    "attach",
     "attach_to_workers",
     "concurrent_endpoint",
     "config",

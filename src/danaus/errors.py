@@ -21,6 +21,7 @@ __all__ = [
     "ActorError",
     "ConnectionRefused",
     "CycleError",
+    "JobKeyError",
     "MeshFailure",
     "MissingExtra",
     "SerializationError",
@@ -361,6 +362,10 @@ class CycleError(RuntimeError):
 
 class ConnectionRefused(ConnectionError):
     """A peer could not be reached or did not accept this one; the text says which and why."""
+
+
+class JobKeyError(ValueError):
+    """A job key cannot be read, is none, or is missing; the text says which, and what to do."""
 
 
 class MissingExtra(ImportError):

@@ -58,6 +58,8 @@ COMMANDS = (
         "danaus_cli.demo.command",
         "train a small language model on a cluster of processes on this machine",
     ),
+    Command("worker", "danaus_cli.worker", "serve this machine as a host, to holders of a job key"),
+    Command("key", "danaus_cli.key", "make the key of a job"),
 )
 
 

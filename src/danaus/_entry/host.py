@@ -53,6 +53,8 @@ def main() -> None:
     agent = Agent(listener, address, service.name, service.owner, ours, pid)
     if key is not None:
         agent.serve_hosts(socket.socket(fileno=service.remote), key)
+    if service.lifeline >= 0:
+        agent.end_with(service.lifeline)
     signal.signal(signal.SIGTERM, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
     agent.run()
 

@@ -13,25 +13,28 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from danaus import _config
 from danaus._config.transports import BindSpec
 from danaus._mesh.host_mesh import HostMesh
 from danaus._net.address import is_tcp, parse_tcp, reachable_address, tcp_address
-from danaus._net.job_key import JobKey, JobKeyError
+from danaus._net.job_key import JobKey
 from danaus._net.keyring import keyring
 from danaus._proc.host import BACKLOG, Service, become_host, embed_host
 from danaus._proc.place import SOCKET, make_directory
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.process import runtime
+from danaus._runtime.process import existing_runtime, runtime
 from danaus._shape import NDSlice, Shape
 from danaus._wire import kinds
+from danaus.errors import JobKeyError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "attach",
     "attach_to_workers",
     "enable_transport",
     "run_worker_loop_forever",
@@ -50,7 +53,7 @@ _SHOWN = 4
 """Workers that an error text names."""
 
 
-def run_worker_loop_forever(
+def run_worker_loop_forever(  # noqa: PLR0913  # compatible, and what schedulers need
     *,
     address: str,
     key: JobKey | str | Path | None = None,
@@ -58,6 +61,7 @@ def run_worker_loop_forever(
     private_key: Any = None,
     name: str | None = None,
     on_listening: Callable[[str, str], None] | None = None,
+    until_end_of: int = -1,
 ) -> NoReturn:
     """Serve as a host until it is shut down: the calling process becomes the host's agent.
 
@@ -72,6 +76,8 @@ def run_worker_loop_forever(
         name: The host's name, for people; by default DANAUS_PROCESS_NAME, or the machine's.
         on_listening: Called with the address that others reach it at and its name, once it
             listens.
+        until_end_of: Descriptor of a pipe or socket whose end is the host's end, too, and that of
+            all that runs on it; for whoever starts it and may die.
 
     Raises:
         JobKeyError: There is no key, and the address is a TCP one, or it cannot be read.
@@ -82,7 +88,7 @@ def run_worker_loop_forever(
     service, found, reached = _serve(address, key, name)
     if on_listening is not None:
         on_listening(reached, service.name)
-    become_host(service, found)
+    become_host(replace(service, lifeline=until_end_of), found)
 
 
 def run_worker_loop_until_shutdown(
@@ -324,6 +330,35 @@ def _failed(failures: Mapping[str, str], total: int) -> str:
         f"attach failed: config push failed during attach: {len(failures)} of {total} workers "
         f"cannot be used: {text}"
     )
+
+
+def attach(address: str, *, key: JobKey | str | Path | None = None) -> None:
+    """Reach all hosts through one of them, for a client that no other can be reached from.
+
+    All connections of this client go to that host's port, whose agent carries them on; they are
+    encrypted end to end, so that it sees nothing of them. Call it before anything else.
+
+    Args:
+        address: ``tcp://HOST:PORT`` of the one host that this client reaches.
+        key: The job key; by default that of the variable DANAUS_JOB_KEY.
+
+    Raises:
+        RuntimeError: This script is a client already.
+        ValueError: The address is no TCP address.
+        JobKeyError: There is no key, or it cannot be read.
+    """
+    reached = str(parse_tcp(address))
+    if existing_runtime() is not None and keyring.gateway != reached:
+        raise RuntimeError(
+            "client already bootstrapped; call attach(addr) before any other use of danaus"
+        )
+    found = JobKey.of(key)
+    if found is None:
+        raise JobKeyError(
+            f"attach({address!r}) needs the job key: pass key=, or set DANAUS_JOB_KEY to its path"
+        )
+    keyring.learn(reached, found)
+    keyring.gateway = reached
 
 
 def enable_transport(transport: Any) -> None:

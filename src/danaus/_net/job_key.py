@@ -12,10 +12,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import ssl
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-__all__ = ["ENVIRONMENT", "JobKey", "JobKeyError"]
+from danaus.errors import JobKeyError
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["ENVIRONMENT", "JobKey"]
 
 ENVIRONMENT = "DANAUS_JOB_KEY"
 """Variable that holds the path of a job key, or its text."""
@@ -25,10 +30,6 @@ _DAYS_BEFORE, _DAYS_AFTER = 2, 3650
 """When the certificates begin, for clocks that go wrong, and end: later than any job."""
 
 _CODE = hashlib.sha256
-
-
-class JobKeyError(ValueError):
-    """A job key cannot be read, or is none. The text says which, and why."""
 
 
 class JobKey:
@@ -143,6 +144,8 @@ class JobKey:
     @cached_property
     def server(self) -> ssl.SSLContext:
         """TLS for whoever was connected to."""
+        import ssl  # it is heavy, and only needed between hosts
+
         context = self._context(ssl.PROTOCOL_TLS_SERVER)
         context.num_tickets = 0
         return context
@@ -150,9 +153,13 @@ class JobKey:
     @cached_property
     def client(self) -> ssl.SSLContext:
         """TLS for whoever connects."""
+        import ssl
+
         return self._context(ssl.PROTOCOL_TLS_CLIENT)
 
     def _context(self, side: int) -> ssl.SSLContext:
+        import ssl
+
         context = ssl.SSLContext(side)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         # Whoever holds the key is a peer: a host's name proves nothing here, and changes.

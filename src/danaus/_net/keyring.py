@@ -8,7 +8,8 @@ its environment, or else of the only job that it knows.
 from __future__ import annotations
 
 from danaus._net.address import parse_tcp
-from danaus._net.job_key import JobKey, JobKeyError
+from danaus._net.job_key import JobKey
+from danaus.errors import JobKeyError
 
 __all__ = ["Keyring", "keyring"]
 

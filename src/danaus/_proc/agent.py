@@ -123,6 +123,23 @@ class Agent:
         keyring.install(key)
         self._doorway.open_to_hosts(listener, key)
 
+    def end_with(self, lifeline: int) -> None:
+        """End when the other side of a pipe does: whoever has started this host is gone."""
+
+        def look() -> None:
+            try:
+                over = not os.read(lifeline, 4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                over = True
+            if over:
+                self.reactor.unregister(lifeline)
+                self.shut_down()
+
+        os.set_blocking(lifeline, False)
+        self.reactor.register(lifeline, _Watch(look))
+
     def run(self) -> None:
         """Serve until the end."""
         self.reactor.run()

@@ -59,6 +59,7 @@ class Service:
         name: The host's name, as users see it.
         owner: Id of the client whose end is the agent's end; empty for a host that stays.
         remote: Descriptor of the listening TCP socket; -1 for none.
+        lifeline: Descriptor whose end is the agent's end; -1 for none.
     """
 
     listener: int
@@ -66,6 +67,7 @@ class Service:
     name: str
     owner: str = ""
     remote: int = -1
+    lifeline: int = -1
 
     def written(self) -> str:
         """This as an argument of a command."""
@@ -79,7 +81,7 @@ class Service:
     @property
     def descriptors(self) -> list[int]:
         """Descriptors that the agent's process must have."""
-        return [fd for fd in (self.listener, self.remote) if fd >= 0]
+        return [fd for fd in (self.listener, self.remote, self.lifeline) if fd >= 0]
 
 
 @dataclass(slots=True)

@@ -12,5 +12,15 @@ from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait, job_load, job_loads
+from danaus._net.job_key import JobKey
 
-__all__ = ["BatchJob", "JobState", "JobTrait", "LocalJob", "ProcessJob", "job_load", "job_loads"]
+__all__ = [
+    "BatchJob",
+    "JobKey",
+    "JobState",
+    "JobTrait",
+    "LocalJob",
+    "ProcessJob",
+    "job_load",
+    "job_loads",
+]
