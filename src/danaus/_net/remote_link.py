@@ -62,10 +62,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 class RemoteLink(Link):
-    """One link between two processes on different hosts; see `Link`.
-
-    Made by `dial` or `accept`.
-    """
+    """One link between two processes on different hosts; made by `dial` or `accept`."""
 
     is_local = False
 
@@ -95,6 +92,8 @@ class RemoteLink(Link):
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._connection: TlsConnection | None = None
+        self._connections: set[TlsConnection] = set()
+        """This one, those that are being made, and those that were replaced."""
         self._numbers = 0
         self._out = SendQueue()
         self._decoder = FrameDecoder()
@@ -163,7 +162,9 @@ class RemoteLink(Link):
 
     def _new_connection(self) -> TlsConnection:
         self._numbers += 1
-        return TlsConnection(self._numbers, self._reactor, self._key, self)
+        made = TlsConnection(self._numbers, self._reactor, self._key, self)
+        self._connections.add(made)
+        return made
 
     def _dial(self) -> None:
         if self._dialling is not None and not self.lost:
@@ -184,25 +185,25 @@ class RemoteLink(Link):
                 self._out.put((self._last_word,))
                 self._pump()
                 return
-            self._carry_out(
-                self._session.handle(events.Connected(connection=connection.number), _now())
-            )
+            event = events.Connected(connection=connection.number)
+            self._carry_out(self._session.handle(event, _now()))
             self._pump()
         if old is not None:
+            self._connections.discard(old)
             old.close()
         self._tick_later()
 
     def ended(self, connection: TlsConnection, how: Ending, why: str) -> None:
         """A connection is over."""
+        self._connections.discard(connection)
         with self._lock:
             if self.lost:
                 return
             if self._connection is connection:
                 self._connection = None
                 self._out.clear()
-                self._session.handle(
-                    events.Disconnected(connection=connection.number, reason=why), _now()
-                )
+                event = events.Disconnected(connection=connection.number, reason=why)
+                self._session.handle(event, _now())
                 if self._dialling is not None:
                     self._dialling.lost()
             elif self._connection is not None:
@@ -255,7 +256,7 @@ class RemoteLink(Link):
         """Send a received frame on. The caller keeps the descriptors."""
         if frame.flags & FLAG_HANDOVER:
             raise ValueError(_NO_HANDOVER)
-        parts = take_parts(frame, os.dup(fds[0]) if fds else -1)
+        parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
         return self._send_parts(frame.kind, frame.routing, parts)
 
     def _send_parts(self, kind: int, routing: bytes, parts: Sequence[Part]) -> bool:
@@ -273,7 +274,7 @@ class RemoteLink(Link):
             if self._session.push(buffers, size):
                 told = self._session.tell()
                 if told:
-                    self._out.put((_ack(told),))
+                    self._out.put_frame(kinds.LINK_ACK, told)
                 self._out.put(buffers)
                 if not self._out.awaits_room:
                     self._pump()
@@ -380,7 +381,7 @@ class RemoteLink(Link):
         if session.idle:
             self._room.notify_all()
         if due:
-            self._out.put((_ack(session.tell()),))
+            self._out.put_frame(kinds.LINK_ACK, session.tell())
             self._pump()
         elif session.deadline is not None:
             self._tick_later()
@@ -425,11 +426,11 @@ class RemoteLink(Link):
             match command:
                 case events.SendHello():
                     hello = (command.incarnation, command.expected, command.received)
-                    self._out.put((encode_small(kinds.LINK_HELLO, _encode(hello), b""),))
+                    self._out.put_frame(kinds.LINK_HELLO, *hello)
                 case events.SendFrame():
                     self._out.put(command.payload)  # type: ignore[arg-type]
                 case events.SendAck():
-                    self._out.put((_ack(command.ack),))
+                    self._out.put_frame(kinds.LINK_ACK, command.ack)
                 case events.SessionEnded():
                     reason = command.reason
                     self._reactor.call_soon(lambda reason=reason: self._end(reason))
@@ -465,12 +466,13 @@ class RemoteLink(Link):
             if self.lost:
                 return False
             self.lost = True
-            connection, self._connection = self._connection, None
+            self._connection = None
             self._session.handle(events.CloseRequested(reason=why), _now())
             self._out.clear()
             self._room.notify_all()
-        if connection is not None:
+        for connection in list(self._connections):
             connection.close()
+        self._connections.clear()
         return True
 
     def finish(self) -> None:
@@ -485,7 +487,7 @@ class RemoteLink(Link):
         with self._lock:
             connection = self._connection
             if not self.lost and connection is not None:
-                self._out.put((encode_small(kinds.LINK_BYE, _encode(["it is done"]), b""),))
+                self._out.put_frame(kinds.LINK_BYE, "it is done")
                 self._pump()
         self._release("closed from this side")
 
@@ -494,7 +496,3 @@ class RemoteLink(Link):
         self.lost = True
         if self._connection is not None:
             self._connection.abandon()
-
-
-def _ack(received: int) -> bytes:
-    return encode_small(kinds.LINK_ACK, _encode((received,)), b"")

@@ -6,11 +6,17 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from danaus._wire.frame import encode_small
+
 if TYPE_CHECKING:
     from danaus._net.link import Part
     from danaus._net.tls import TlsConnection
 
 __all__ = ["SendQueue"]
+
+_encode = msgspec.msgpack.Encoder().encode
 
 _JOINED = 16 * 1024
 """Bytes of small frames that are written together: one record of TLS."""
@@ -37,6 +43,10 @@ class SendQueue:
             if len(part):
                 self._buffers.append(part)
                 self.nbytes += len(part)
+
+    def put_frame(self, kind: int, *routing: str | int) -> None:
+        """Append a frame of the link itself."""
+        self.put((encode_small(kind, _encode(routing), b""),))
 
     def clear(self) -> None:
         """Forget all: the connection is gone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import threading
 from typing import TYPE_CHECKING, Protocol, cast
 
 from danaus._net.poller import IN, OUT
@@ -63,6 +64,8 @@ class TlsConnection:
         self._tls: ssl.SSLSocket | None = None
         self._dial: TcpDial | None = None
         self._where = ""
+        self._guard = threading.Lock()
+        """Held while the socket is used: another thread must not close it meanwhile."""
         self._over = False
         self.is_connected = False
         """Whether the peer's host has answered."""
@@ -162,10 +165,13 @@ class TlsConnection:
         Raises:
             OSError: It is broken.
         """
-        try:
-            return cast("ssl.SSLSocket", self._tls).send(data)
-        except _WANT:
-            return 0
+        with self._guard:
+            if self._tls is None:
+                raise OSError("the connection was closed")
+            try:
+                return self._tls.send(data)
+            except _WANT:
+                return 0
 
     def receive(self, buffer: memoryview) -> int:
         """Read into ``buffer``; how many bytes, -1 where there are none now, 0 at the end.
@@ -173,15 +179,19 @@ class TlsConnection:
         Raises:
             OSError: It is broken.
         """
-        try:
-            return cast("ssl.SSLSocket", self._tls).recv_into(buffer)
-        except _WANT:
-            return -1
+        with self._guard:
+            if self._tls is None:
+                raise OSError("the connection was closed")
+            try:
+                return self._tls.recv_into(buffer)
+            except _WANT:
+                return -1
 
     def watch(self, *, room: bool) -> None:
         """Have `Owner.ready` called for what can be read, and for room to write if wanted."""
-        if not self._over:
-            self._reactor.modify(self._fd, IN | OUT if room else IN)
+        with self._guard:
+            if self._fd >= 0:
+                self._reactor.modify(self._fd, IN | OUT if room else IN)
 
     # the end
 
@@ -198,12 +208,13 @@ class TlsConnection:
     def _let_go(self) -> None:
         if self._dial is not None:
             self._dial.close()
-        if self._fd >= 0:
-            self._reactor.unregister(self._fd)
-            self._fd = -1
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = self._tls = None
+        with self._guard:
+            if self._fd >= 0:
+                self._reactor.unregister(self._fd)
+                self._fd = -1
+            if self._sock is not None:
+                self._sock.close()
+                self._sock = self._tls = None
 
     def close(self) -> None:
         """Close it; the owner is told nothing."""

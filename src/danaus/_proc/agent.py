@@ -24,6 +24,7 @@ from danaus._net.local_link import LocalLink
 from danaus._net.reactor import Reactor
 from danaus._net.shared import SharedPayload
 from danaus._proc import packet
+from danaus._proc.casting import cast_out
 from danaus._proc.doorway import Doorway, Visit
 from danaus._proc.outlet import OUTPUT_KINDS, Outlet
 from danaus._proc.output import LogDirectory
@@ -33,11 +34,11 @@ from danaus._proc.system import become_subreaper, open_pidfd
 from danaus._proc.versions import find_conflict, versions
 from danaus._proc.zygotes import Zygotes
 from danaus._wire import kinds
-from danaus._wire.frame import Frame
 
 if TYPE_CHECKING:
     from danaus._net.job_key import JobKey
     from danaus._net.link import Link
+    from danaus._wire.frame import Frame
 
 __all__ = ["Agent", "Client"]
 
@@ -171,7 +172,7 @@ class Agent:
             client.pidfd = open_pidfd(visit.pid)
             if client.pidfd >= 0:
                 self.reactor.register(client.pidfd, _Watch(lambda: self._client_gone(client)))
-        self._send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
+        self.send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
         self._doorway.flush(name)
 
     def hand_over(self, visit: Visit, source: str, target: str, address: str) -> bool:
@@ -212,14 +213,15 @@ class Agent:
         client = self.clients.get(name)
         return client.link if client is not None else self.guests.get(name)
 
-    def _send(self, link: Link, kind: int, routing: Sequence[Any]) -> None:
+    def send(self, link: Link, kind: int, routing: Sequence[Any]) -> None:
+        """Send a frame without a body."""
         link.send_small(kind, _encode(routing), b"")
 
     def tell(self, name: str, kind: int, routing: Sequence[Any]) -> None:
         """Send a control frame to a process of this host, if it is there."""
         link = self.link_of(name)
         if link is not None:
-            self._send(link, kind, routing)
+            self.send(link, kind, routing)
 
     def _on_client_lost(self, link: Link, _why: str) -> None:
         client = self.clients.get(link.peer)
@@ -248,7 +250,7 @@ class Agent:
                     record.stop_reason = "its owner is gone"
                     self._zygotes.signal(record.zygote, record.id, signal.SIGKILL)
                 elif record.link is not None:
-                    self._send(record.link, kinds.PROC_EXIT, [owner, self.tombs.get(owner)])
+                    self.send(record.link, kinds.PROC_EXIT, [owner, self.tombs.get(owner)])
 
     # frames
 
@@ -265,7 +267,7 @@ class Agent:
         if kind < kinds.FIRST_CONTROL:
             self._pass_on(link, frame, routing[0], fds)
         elif kind == kinds.CAST:
-            self._cast(link, frame, routing[0], routing[1], fds)
+            cast_out(self, link, frame, routing, fds)
         elif kind == kinds.SPAWN_PROCS:
             self._spawn(routing[0], routing[1])
         elif kind == kinds.STOP_PROCS:
@@ -275,7 +277,7 @@ class Agent:
             self._watch(link, routing[0])
         elif kind == kinds.KEEP:
             self._owner = "" if routing[0] else link.peer
-            self._send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
+            self.send(link, kinds.WELCOME, [self.name, os.getpid(), versions()])
         elif kind in OUTPUT_KINDS:
             self._outlet.on_frame(link, frame, routing)
         elif kind == kinds.SHUTDOWN:
@@ -284,34 +286,19 @@ class Agent:
     def _pass_on(self, link: Link, frame: Frame, target: str, fds: list[int]) -> None:
         receiver = self.link_of(target)
         if receiver is None:
-            self._send(link, kinds.REFUSED, [target, self.tombs.get(target)])
+            self.send(link, kinds.REFUSED, [target, self.tombs.get(target)])
             return
         record = self.procs.get(target)
         if record is not None:
             record.watchers.add(link.peer)
         receiver.forward(frame, fds)
 
-    def _cast(
-        self, link: Link, frame: Frame, kind: int, entries: list[Any], fds: list[int]
-    ) -> None:
-        """Hand the body to each proc with its own routing; the sender wrote it once."""
-        for target, routing in entries:
-            receiver = self.link_of(target)
-            if receiver is None:
-                self._send(link, kinds.REFUSED, [target, self.tombs.get(target)])
-                continue
-            record = self.procs.get(target)
-            if record is not None:
-                record.watchers.add(link.peer)
-            one = Frame(kind, frame.flags, routing, frame.parts, frame.lengths)
-            receiver.forward(one, fds)
-
     def _watch(self, link: Link, name: str) -> None:
         record = self.procs.get(name)
         if record is not None:
             record.watchers.add(link.peer)
         elif name not in self.clients:
-            self._send(link, kinds.PROC_EXIT, [name, self.tombs.get(name)])
+            self.send(link, kinds.PROC_EXIT, [name, self.tombs.get(name)])
 
     # procs
 
@@ -459,7 +446,7 @@ class Agent:
             record.stopping = True
             record.stop_reason = reason
             if record.link is not None:
-                self._send(record.link, kinds.STOP, [reason, seconds])
+                self.send(record.link, kinds.STOP, [reason, seconds])
         for delay, number in ((seconds, signal.SIGTERM), (seconds + 1.0, signal.SIGKILL)):
             self.reactor.call_later(delay, lambda n=number: self._signal(record, n))
 

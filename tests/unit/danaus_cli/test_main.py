@@ -78,7 +78,7 @@ def test_no_command_prints_the_help_and_is_a_misuse(capsys):
 def test_an_unknown_command_is_a_misuse_that_names_the_known_ones(capsys):
     assert main(["dmeo"]) == 2
     assert capsys.readouterr().err == (
-        "danaus: there is no command 'dmeo'. Did you mean 'demo'? There are: demo.\n"
+        "danaus: there is no command 'dmeo'. Did you mean 'demo'? There are: demo, worker, key.\n"
     )
 
 
