@@ -10,6 +10,8 @@ Example:
 
 from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
+from danaus._job.remote import RemoteJob
+from danaus._job.ssh import SSHJob
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait, job_load, job_loads
 from danaus._net.job_key import JobKey
@@ -21,6 +23,8 @@ __all__ = [
     "JobTrait",
     "LocalJob",
     "ProcessJob",
+    "RemoteJob",
+    "SSHJob",
     "job_load",
     "job_loads",
 ]
