@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait
 from danaus._mesh.workers import attach_to_workers
 from danaus._net.job_key import JobKey
 from danaus._runtime.process import existing_runtime
+from danaus._wire import kinds
+
+if TYPE_CHECKING:
+    from danaus._runtime.router import Runtime
 
 __all__ = ["RemoteJob", "check_mesh_name", "log_folder"]
+
+_END_PATIENCE = 4.0
+"""Seconds for workers to end by themselves."""
+
+_PAUSE = 0.01
+"""Seconds between two looks whether they have."""
+
+_NOTHING = b"\x90"
+"""An empty routing part."""
 
 _ANSWER_PATIENCE = 12.0
 """Seconds for the workers of a job in a state file to answer, before they count as lost."""
@@ -92,9 +106,7 @@ class RemoteJob(JobTrait):
     def _kill(self) -> None:
         found = existing_runtime()
         if found is not None:
-            # What this client has there is stopped thereby, and has not failed.
-            addresses = (address for group in self._workers.values() for address in group)
-            found.faults.ending.update(addresses)
+            _shut_down(found, [at for group in self._workers.values() for at in group])
         self._end()
         self._workers = {}
 
@@ -124,6 +136,18 @@ class RemoteJob(JobTrait):
     def __repr__(self) -> str:
         state = "running" if self.active else "not running"
         return f"<{type(self).__name__} {self._wish()} {state}>"
+
+
+def _shut_down(me: Runtime, addresses: Sequence[str]) -> None:
+    """Tell workers to end that this client is connected to; a scheduler would only kill them."""
+    # What this client has there is stopped thereby, and has not failed.
+    me.faults.ending.update(addresses)
+    links = [link for at in addresses if (link := me.routes.agents.get(at)) is not None]
+    for link in links:
+        link.send_small(kinds.SHUTDOWN, _NOTHING, b"")
+    deadline = time.monotonic() + _END_PATIENCE
+    while not all(link.lost for link in links) and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
 
 
 def check_mesh_name(name: object, known: Sequence[str] = ()) -> str:

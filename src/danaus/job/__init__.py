@@ -11,6 +11,7 @@ Example:
 from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
 from danaus._job.remote import RemoteJob
+from danaus._job.slurm import SlurmJob
 from danaus._job.ssh import SSHJob
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait, job_load, job_loads
@@ -25,6 +26,7 @@ __all__ = [
     "ProcessJob",
     "RemoteJob",
     "SSHJob",
+    "SlurmJob",
     "job_load",
     "job_loads",
 ]
