@@ -60,7 +60,9 @@ def batch_script(python: str, folder: str, port: int, tasks: int, client_script:
             f"{run} &",
             f"(cd {home} && DANAUS_BATCH_JOB=1 {shlex.quote(python)} {script})",
             "code=$?",
-            "kill %1 2>/dev/null",
+            # The workers end in good order, which neither the end of the script nor that of srun
+            # would let them.
+            "scancel --quiet --signal=TERM $SLURM_JOB_ID.0; wait",
             "exit $code",
         ]
     return "\n".join(lines) + "\n"
