@@ -6,16 +6,21 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt check bench clean
+.PHONY: help demo test test-kubernetes lint types fmt check bench clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: $(VENV)/.ready ## run a small distributed job on this machine (DEMO="--kill-one --json")
 	$(BIN)/danaus demo $(DEMO)
 
 test: $(VENV)/.ready-dev ## run the tests but the slow ones; DANAUS_CI=1 runs all (TEST="-k inbox")
-	$(BIN)/pytest $(SELECT) $(TEST)
+	$(BIN)/pytest --ignore tests/kubernetes $(SELECT) $(TEST)
+
+test-kubernetes: $(VENV)/.ready-dev ## run the tests on a real Kubernetes control plane (builds it)
+	tools/kubernetes/build
+	$(PIP) --editable '.[kubernetes]'
+	$(BIN)/pytest tests/kubernetes $(TEST)
 
 lint: $(VENV)/.ready-dev ## check style, layers and types
 	$(BIN)/ruff check

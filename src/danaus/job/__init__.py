@@ -8,6 +8,7 @@ Example:
     >>> job.kill()
 """
 
+from danaus._job.kubernetes import ImageSpec, KubeConfig, KubernetesJob
 from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
 from danaus._job.remote import RemoteJob
@@ -19,9 +20,12 @@ from danaus._net.job_key import JobKey
 
 __all__ = [
     "BatchJob",
+    "ImageSpec",
     "JobKey",
     "JobState",
     "JobTrait",
+    "KubeConfig",
+    "KubernetesJob",
     "LocalJob",
     "ProcessJob",
     "RemoteJob",
