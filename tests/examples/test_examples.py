@@ -15,6 +15,9 @@ pytestmark = [pytest.mark.needs_linux, pytest.mark.timeout(60)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PRINTED = {
+    "anywhere": [
+        r"2 hosts, 4 readers: \[\('the', 200\), .*\]",
+    ],
     "accumulate": [
         r"200000 darts: pi is about 3\.1[345]",
         r"after reply 4: off by less than 0\.00\d",

@@ -9,6 +9,7 @@ import pytest
 
 from danaus.job import SlurmJob, job_load
 from danaus.testing import wait_until
+from examples.anywhere import count_words
 from tests.cluster.python import interpreter
 from tests.cluster.slurm import is_installed, slurm_cluster
 from tests.integration.remote_actors import Counter
@@ -73,6 +74,12 @@ def test_several_meshes_run_in_one_allocation(make):
     assert set(job.logs()) == {"trainers_0", "trainers_1", "loaders_0"}
 
     job.kill()
+
+
+def test_the_example_runs_on_slurm(make, capsys: pytest.CaptureFixture[str]):
+    count_words(make(meshes={"readers": 2}))
+
+    assert "2 hosts, 4 readers: [('the', 200)" in capsys.readouterr().out
 
 
 def test_each_worker_runs_on_a_node_of_its_own(make):

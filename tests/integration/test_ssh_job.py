@@ -9,6 +9,7 @@ import pytest
 
 from danaus.job import JobTrait, SSHJob, job_load
 from danaus.testing import wait_until
+from examples.anywhere import count_words
 from tests.cluster.python import interpreter
 from tests.cluster.sshd import SshServer, is_installed, ssh_server
 from tests.integration.remote_actors import Counter
@@ -50,17 +51,15 @@ def test_a_job_provides_its_meshes_and_ends(server: SshServer, tmp_path: Path):
     job.kill()
 
 
-def workers_of(folder: Path) -> list[int]:
-    """Processes of workers that were started by the interpreter of this folder."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"danaus_cli" in words and str(folder).encode() in words:
-            found.append(int(entry.name))
-    return found
+def test_the_example_runs_by_ssh(
+    server: SshServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    job = SSHJob(str(interpreter(tmp_path)), server.arguments, danaus_port=0)
+    job.add_mesh("readers", ["node1", "node2"])
+
+    count_words(job)
+
+    assert "2 hosts, 4 readers: [('the', 200)" in capsys.readouterr().out
 
 
 def test_a_detached_job_is_found_again_and_ended(server: SshServer, tmp_path: Path):

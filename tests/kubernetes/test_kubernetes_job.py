@@ -8,6 +8,7 @@ import pytest
 
 from danaus.job import ImageSpec, KubeConfig, KubernetesJob
 from danaus.testing import wait_until
+from examples.anywhere import count_words
 from tests.cluster.kubernetes import control_plane
 from tests.cluster.python import interpreter
 from tests.integration.remote_actors import Counter
@@ -68,6 +69,17 @@ def test_pods_are_provisioned_used_and_deleted(make: Make, core: Any):
     job.kill()
     assert not core.list_namespaced_secret("default", label_selector="danaus.dev/job").items
     assert not core.list_namespaced_service("default", label_selector="danaus.dev/job").items
+
+
+def test_the_example_runs_on_kubernetes(
+    make: Make, kubeconfig: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    job = KubernetesJob("default", PATIENCE, KubeConfig.from_path(kubeconfig), attach_to="")
+    job.add_mesh("readers", 2, image_spec=ImageSpec("i", python=str(interpreter(tmp_path))))
+
+    count_words(job)
+
+    assert "2 hosts, 4 readers: [('the', 200)" in capsys.readouterr().out
 
 
 def test_a_job_in_a_state_file_is_found_again(make: Make, tmp_path: Path, core: Any):
