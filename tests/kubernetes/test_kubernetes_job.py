@@ -17,7 +17,11 @@ client: Any = pytest.importorskip("kubernetes").client
 
 PATIENCE = 40.0
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.timeout(180),
+    # The control plane of a test has a certificate of its own.
+    pytest.mark.filterwarnings("ignore:Unverified HTTPS request"),
+]
 
 Make = Callable[..., KubernetesJob]
 

@@ -25,6 +25,7 @@ from danaus._job.kubernetes_manifests import (
     provision,
     rank_of,
 )
+from danaus._job.kubernetes_pods import address_of, hopeless, is_ready, waits_for
 from danaus._job.remote import RemoteJob
 from danaus._mesh.workers import attach
 from danaus._net.address import tcp_address
@@ -42,17 +43,6 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 _PAUSE = 0.5
 """Seconds between two looks at the pods."""
-
-_HOPELESS = {
-    "CreateContainerConfigError",
-    "CrashLoopBackOff",
-    "ErrImageNeverPull",
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "RunContainerError",
-}
-"""Why a container waits that will not start by itself."""
 
 _FORWARD_PATIENCE = 30.0
 """Seconds for kubectl to forward a port."""
@@ -296,13 +286,13 @@ class KubernetesJob(RemoteJob):
             ready: dict[int, Any] = {}
             for pod in pods:
                 rank = rank_of(pod.metadata.name, pod.metadata.labels or {}, spec.rank_label)
-                if rank is not None and rank < spec.replicas and _is_ready(pod):
+                if rank is not None and rank < spec.replicas and is_ready(pod):
                     ready[rank] = pod
             if len(ready) == spec.replicas:
                 self._first_pod = self._first_pod or ready[0].metadata.name
-                return [_address(ready[rank], spec.port) for rank in range(spec.replicas)]
+                return [address_of(ready[rank], spec.port) for rank in range(spec.replicas)]
             for pod in pods:
-                why = _hopeless(pod)
+                why = hopeless(pod)
                 if why:
                     raise RuntimeError(
                         f"pod {pod.metadata.name} of mesh {mesh!r} cannot start: {why}"
@@ -316,7 +306,7 @@ class KubernetesJob(RemoteJob):
         self, mesh: str, spec: MeshSpec, selector: str, pods: list[Any], ready: Mapping[int, Any]
     ) -> str:
         missing = [rank for rank in range(spec.replicas) if rank not in ready]
-        reasons = dict.fromkeys(why for pod in pods if (why := _waits_for(pod)))
+        reasons = dict.fromkeys(why for pod in pods if (why := waits_for(pod)))
         said = f": {'; '.join(reasons)}" if reasons else ""
         return (
             f"{len(missing)} of {spec.replicas} pods of mesh {mesh!r} are not ready after "
@@ -336,7 +326,7 @@ class KubernetesJob(RemoteJob):
 
     def _log_tail(self, core: Any, pod: str) -> str:
         # A pod without a log, or a cluster that gives none: the reason stands without it.
-        with suppress(Exception):
+        with suppress(_library().client.ApiException):
             text = core.read_namespaced_pod_log(pod, self.namespace, tail_lines=20)
             return f":\n{text}" if text else ""
         return ""
@@ -462,46 +452,6 @@ def _plain(template: Any) -> Mapping[str, Any] | None:
     if isinstance(template, Mapping):
         return cast("Mapping[str, Any]", template)
     return _library().client.ApiClient().sanitize_for_serialization(template)
-
-
-def _items(value: Any) -> list[Any]:
-    """A list of the official client's, which has None for an empty one."""
-    return list(value or ())
-
-
-def _is_ready(pod: Any) -> bool:
-    status = pod.status
-    if pod.metadata.deletion_timestamp or status.phase != "Running" or not status.pod_ip:
-        return False
-    return any(c.type == "Ready" and c.status == "True" for c in _items(status.conditions))
-
-
-def _hopeless(pod: Any) -> str:
-    """Why a pod will not become ready by itself; empty if it may."""
-    status = pod.status
-    if status.phase in ("Failed", "Succeeded"):
-        return f"it has ended ({status.phase}) {status.message or ''}".strip()
-    for container in _items(status.container_statuses):
-        waiting = container.state.waiting if container.state else None
-        if waiting is not None and waiting.reason in _HOPELESS:
-            return f"{waiting.reason} {waiting.message or ''}".strip()
-    return ""
-
-
-def _waits_for(pod: Any) -> str:
-    """What a pod waits for, as the cluster says."""
-    for condition in _items(pod.status.conditions):
-        if condition.status == "False" and condition.message:
-            return f"{condition.reason or condition.type}: {condition.message}"
-    return f"phase {pod.status.phase}"
-
-
-def _address(pod: Any, port: int) -> str:
-    for container in pod.spec.containers:
-        for variable in _items(container.env):
-            if variable.name == "DANAUS_PORT" and (variable.value or "").isdigit():
-                port = int(variable.value)
-    return tcp_address(pod.status.pod_ip, port)
 
 
 def _wait_listening(addresses: list[str]) -> None:

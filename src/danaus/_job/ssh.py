@@ -159,8 +159,7 @@ class SSHJob(RemoteJob):
                 workers=[a for group in self._workers.values() for a in group], key=self._key
             )
             # Those that are gone are no obstacle to ending the others.
-            with suppress(Exception):
-                hosts.shutdown().get(_PATIENCE + _config.get("host_dead_after"))
+            hosts.shutdown().exception(_PATIENCE + _config.get("host_dead_after"))
         for connection in self._connections:
             connection.begin_end()
         for connection in self._connections:

@@ -21,7 +21,7 @@ def test_an_allocation_around_us_does_not_reach_a_new_job():
     assert environment(around) == {"SLURM_CONF": "/etc/slurm.conf", "PATH": "/bin"}
 
 
-@pytest.mark.parametrize("client", [None, "/home/me/it's a script.py"])
+@pytest.mark.parametrize("client", [None, "/data/it's a script.py"])
 def test_the_script_is_one_that_the_shell_reads(client: str | None):
     script = batch_script("/opt/my env/bin/python", "/tmp/a b'c", 22222, 2, client)
 
