@@ -110,7 +110,9 @@ def test_a_host_that_lets_nobody_in_is_named(tmp_path: Path):
         job.apply()
 
 
-def test_workers_end_when_their_connection_does(server: SshServer, tmp_path: Path):
+def test_workers_end_when_their_connection_does(
+    server: SshServer, tmp_path: Path, failures: object
+):
     job = make(server, tmp_path)
     assert call_all(job) == [5] * 4 + [6]
 
