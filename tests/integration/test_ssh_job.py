@@ -74,6 +74,33 @@ def test_a_detached_job_is_found_again_and_ended(server: SshServer, tmp_path: Pa
     assert not path.exists()
 
 
+def folders() -> set[Path]:
+    """What detached workers have; logins have no TMPDIR."""
+    return set(Path("/tmp").glob("danaus-job-*"))
+
+
+def test_detached_workers_leave_no_folder_when_they_end(server: SshServer, tmp_path: Path):
+    before = folders()
+    job = make(server, tmp_path, detached=True)
+    job.apply()
+    assert len(folders() - before) == 3
+
+    job.kill()
+
+    wait_until(lambda: not folders() - before, timeout=PATIENCE, what="no folder")
+
+
+def test_a_detached_worker_that_cannot_start_leaves_no_folder(server: SshServer):
+    before = folders()
+    job = SSHJob("/no/such/python", server.arguments, detached=True)
+    job.add_mesh("trainers", ["node1"])
+
+    with pytest.raises(RuntimeError, match=r"/no/such/python"):
+        job.apply()
+
+    wait_until(lambda: not folders() - before, timeout=PATIENCE, what="no folder")
+
+
 def test_a_stale_job_is_replaced_and_that_is_said(
     server: SshServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

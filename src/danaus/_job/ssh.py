@@ -42,12 +42,21 @@ set -e
 umask 077
 folder=$(mktemp -d "${TMPDIR:-/tmp}/danaus-job-XXXXXX")
 cat > "$folder/key"
-setsid %s --key "$folder/key" --report "$folder/report" </dev/null >"$folder/out" 2>"$folder/err" &
+setsid sh -c '
+folder=$1; shift
+"$@" --key "$folder/key" --report "$folder/report" >"$folder/out" 2>"$folder/err"
+if [ -s "$folder/report" ]; then rm -rf "$folder"; fi
+' worker "$folder" %s </dev/null >/dev/null 2>&1 &
 worker=$!
 while [ ! -s "$folder/report" ] && kill -0 "$worker" 2>/dev/null; do sleep 0.05; done
 rm -f "$folder/key"
-if [ -s "$folder/report" ]; then cat "$folder/report"; else cat "$folder/err" >&2; exit 1; fi
+if cat "$folder/report" 2>/dev/null; then exit 0; fi
+cat "$folder/err" >&2
+rm -rf "$folder"
+exit 1
 """
+"""What starts a detached worker. Its folder goes with it, however it ends: the shell around it
+stays until then. Where it could not be started, its words are told first."""
 
 
 class SSHJob(RemoteJob):
