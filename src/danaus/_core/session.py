@@ -329,19 +329,12 @@ class Session:
         """
         if ack > self._last_sent:
             raise ValueError(f"the peer has frame {ack}, but only {self._last_sent} were sent")
-        was_paused = self._paused
-        self._release(ack)
-        return was_paused and not self._paused
+        return self._release(ack)
 
     @property
     def paused(self) -> bool:
         """Whether senders must wait: too much is unacknowledged."""
         return self._paused
-
-    @property
-    def received(self) -> int:
-        """Number of the last frame that was delivered."""
-        return self._received
 
     def _ack(self, out: list[SessionCommand]) -> None:
         assert self._connection is not None, "an acknowledgement is owed only on a connection"
@@ -361,17 +354,18 @@ class Session:
         )
 
     def _acknowledged(self, ack: int, out: list[SessionCommand]) -> None:
-        was_paused = self._paused
-        self._release(ack)
-        if was_paused and not self._paused:
+        if self._release(ack):
             out.append(ResumeSending())
 
-    def _release(self, ack: int) -> None:
+    def _release(self, ack: int) -> bool:
+        """Let go of the frames up to this one; whether paused senders may go on thereby."""
         kept = self._kept
         while kept and kept[0].seq <= ack:
             self._kept_bytes -= kept.popleft().nbytes
-        if self._paused and self._fill() <= 0.5:  # noqa: PLR2004  # half: no flutter at the limit
-            self._paused = False
+        if not self._paused or self._fill() > 0.5:  # noqa: PLR2004  # half: no flutter at the limit
+            return False
+        self._paused = False
+        return True
 
     def _fill(self) -> float:
         """How full the store of unacknowledged frames is: 1.0 is full."""

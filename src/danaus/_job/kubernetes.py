@@ -231,18 +231,16 @@ class KubernetesJob(RemoteJob):
 
     # the life of a job
 
-    def _create(self, client_script: str | None) -> None:
-        if client_script is None and self._provisions() is False:
-            key = JobKey.of(self._given_key)
-            if key is None:
-                raise RuntimeError(
-                    "pods that somebody else provisions are reached with their job key: pass key=, "
-                    "or set DANAUS_JOB_KEY to its path"
-                )
-            self._key = key
-            self._workers = self._launch(key)
-            return
-        super()._create(client_script)
+    def _make_key(self) -> JobKey:
+        if self._provisions():
+            return super()._make_key()
+        key = JobKey.of(self._given_key)
+        if key is None:
+            raise RuntimeError(
+                "pods that somebody else provisions are reached with their job key: pass key=, "
+                "or set DANAUS_JOB_KEY to its path"
+            )
+        return key
 
     def _provisions(self) -> bool:
         return any(spec.is_provisioned for spec in self._meshes.values())

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from danaus._job import state_file
 from danaus._job.state import JobState
 from danaus._job.trait import BATCH, JobTrait, in_batch
 from danaus._mesh.host_mesh import this_host
@@ -68,19 +67,12 @@ class LocalJob(JobTrait):
     def _create(self, client_script: str | None) -> None:
         if client_script is None:
             return
-        if not os.path.isfile(client_script):
-            raise FileNotFoundError(f"there is no script {client_script!r} in {os.getcwd()}")
-        file = state_file.locate(state_file.DEFAULT_PATH)
-        with state_file.locked(file):
-            found = self._find(file)
-            if found is not None:
-                self._replace(found, file, "the script looks for its own job there")
-            self._log_dir = _new_log_directory()
-            self._process = _start(client_script, self._log_dir)
-            self._script = self._process.pid, start_time(self._process.pid)
-            # The script waits for the lock, and then finds the job with all that is known of it.
-            BatchJob(self)._save(state_file.DEFAULT_PATH)  # noqa: SLF001  # a job, too
-        self._note_file(file)
+        self._run_script(client_script, BatchJob(self), self._start)
+
+    def _start(self, script: str) -> None:
+        self._log_dir = _new_log_directory()
+        self._process = _start(script, self._log_dir)
+        self._script = self._process.pid, start_time(self._process.pid)
 
     def _kill(self) -> None:
         if self._script[0]:

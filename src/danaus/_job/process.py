@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from danaus._job.holding import HeldHosts, end, start_hosts
+from danaus._job.mesh_name import check_mesh_name
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait
 from danaus._mesh.host_mesh import HostMesh
@@ -179,11 +180,7 @@ def _checked_meshes(meshes: Mapping[Any, Any]) -> dict[str, int]:
     for name, size in meshes.items():
         if not isinstance(name, str) or not isinstance(size, int) or isinstance(size, bool):
             raise TypeError(f"meshes map a name to a number of hosts, got {name!r}: {size!r}")
-        if not name.isprintable() or not name or name.startswith("_"):
-            raise ValueError(
-                f"{name!r} cannot be the name of a host mesh: it is an attribute of the job's "
-                "state, so it has printable characters and does not begin with _"
-            )
+        check_mesh_name(name)
         if size < 1:
             raise ValueError(f"host mesh {name!r} needs at least 1 host, got {size}")
     return dict(meshes)

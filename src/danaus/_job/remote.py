@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait
-from danaus._mesh.workers import attach_to_workers
+from danaus._mesh.workers import attach_to_workers, shut_down
 from danaus._net.job_key import JobKey
+from danaus._proc.output import state_directory
 from danaus._runtime.process import existing_runtime
-from danaus._wire import kinds
 
-if TYPE_CHECKING:
-    from danaus._runtime.router import Runtime
-
-__all__ = ["RemoteJob", "check_mesh_name", "log_folder"]
+__all__ = ["RemoteJob", "log_folder"]
 
 _END_PATIENCE = 4.0
 """Seconds for workers to end by themselves."""
-
-_PAUSE = 0.01
-"""Seconds between two looks whether they have."""
-
-_NOTHING = b"\x90"
-"""An empty routing part."""
 
 _ANSWER_PATIENCE = 12.0
 """Seconds for the workers of a job in a state file to answer, before they count as lost."""
@@ -46,6 +36,11 @@ class RemoteJob(JobTrait):
         self._workers: dict[str, list[str]] = {}
         """Addresses of the workers, by mesh."""
 
+    @property
+    def _addresses(self) -> list[str]:
+        """Addresses of all workers."""
+        return [address for group in self._workers.values() for address in group]
+
     # for subclasses
 
     @abstractmethod
@@ -63,6 +58,10 @@ class RemoteJob(JobTrait):
     @abstractmethod
     def _wish(self) -> dict[str, Any]:
         """What this job asks for, as JSON has it: two jobs with the same wish are the same."""
+
+    def _make_key(self) -> JobKey:
+        """The key of the workers that `_launch` is to start, or to find."""
+        return JobKey.make()
 
     def logs(self) -> dict[str, str]:
         """What the workers of the running job have written themselves, by host."""
@@ -86,8 +85,7 @@ class RemoteJob(JobTrait):
         """What of the running job is gone; None when all workers answer."""
         if not self.active or not self._workers:
             return "it does not run"
-        addresses = [address for group in self._workers.values() for address in group]
-        hosts = attach_to_workers(workers=addresses, key=self._key)
+        hosts = attach_to_workers(workers=self._addresses, key=self._key)
         failure = hosts.initialized.exception(_ANSWER_PATIENCE)
         return None if failure is None else str(failure)
 
@@ -96,7 +94,7 @@ class RemoteJob(JobTrait):
             raise RuntimeError(
                 f"{type(self).__name__} cannot run batch-mode scripts; run the script itself"
             )
-        self._key = JobKey.make()
+        self._key = self._make_key()
         try:
             self._workers = self._launch(self._key)
         except BaseException:
@@ -106,7 +104,11 @@ class RemoteJob(JobTrait):
     def _kill(self) -> None:
         found = existing_runtime()
         if found is not None:
-            _shut_down(found, [at for group in self._workers.values() for at in group])
+            # What this client has there is stopped thereby, and has not failed.
+            found.faults.ending.update(self._addresses)
+            agents = found.routes.agents
+            # Those that it is connected to; a scheduler would only kill them.
+            shut_down([agents[at] for at in self._addresses if at in agents], _END_PATIENCE)
         self._end()
         self._workers = {}
 
@@ -138,40 +140,8 @@ class RemoteJob(JobTrait):
         return f"<{type(self).__name__} {self._wish()} {state}>"
 
 
-def _shut_down(me: Runtime, addresses: Sequence[str]) -> None:
-    """Tell workers to end that this client is connected to; a scheduler would only kill them."""
-    # What this client has there is stopped thereby, and has not failed.
-    me.faults.ending.update(addresses)
-    links = [link for at in addresses if (link := me.routes.agents.get(at)) is not None]
-    for link in links:
-        link.send_small(kinds.SHUTDOWN, _NOTHING, b"")
-    deadline = time.monotonic() + _END_PATIENCE
-    while not all(link.lost for link in links) and time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-
-
-def check_mesh_name(name: object, known: Sequence[str] = ()) -> str:
-    """The name of a host mesh: an attribute of the job's state.
-
-    Raises:
-        TypeError: It is no text.
-        ValueError: It cannot be an attribute, or is known already.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a host mesh is a str, got {name!r}")
-    if not name or not name.isprintable() or name.startswith("_"):
-        raise ValueError(
-            f"{name!r} cannot be the name of a host mesh: it is an attribute of the job's state, "
-            "so it has printable characters and does not begin with _"
-        )
-    if name in known:
-        raise ValueError(f"there is a host mesh {name!r} already")
-    return name
-
-
 def log_folder(apply_id: str | None) -> str:
     """The folder for what the workers of a run of a job write; made if need be."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    folder = os.path.join(base, "danaus", "jobs", apply_id or "unknown")
+    folder = os.path.join(state_directory(), "jobs", apply_id or "unknown")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return folder

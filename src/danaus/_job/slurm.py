@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from danaus import _config
-from danaus._job import state_file
 from danaus._job.local import BatchJob
-from danaus._job.remote import RemoteJob, check_mesh_name
+from danaus._job.mesh_name import check_mesh_name
+from danaus._job.remote import RemoteJob
 from danaus._job.slurm_commands import Slurm, batch_script
 from danaus._job.trait import in_batch
 from danaus._mesh.workers import attach
@@ -207,20 +207,12 @@ class SlurmJob(RemoteJob):
         if client_script is None:
             super()._create(None)
             return
-        if not os.path.isfile(client_script):
-            raise FileNotFoundError(f"there is no script {client_script!r} in {os.getcwd()}")
-        from danaus._net.job_key import JobKey
-
-        self._key = JobKey.make()
-        file = state_file.locate(state_file.DEFAULT_PATH)
-        with state_file.locked(file):
-            found = self._find(file)
-            if found is not None:
-                self._replace(found, file, "the script looks for its own job there")
-            self._submit(self._key, os.path.abspath(client_script))
-            # The script waits for the lock, and then finds the job with all that is known of it.
-            BatchJob(self)._save(state_file.DEFAULT_PATH)  # noqa: SLF001  # a job, too
-        self._note_file(file)
+        key = self._key = self._make_key()
+        self._run_script(
+            client_script,
+            BatchJob(self),
+            lambda path: self._submit(key, os.path.abspath(path)),
+        )
 
     def _launch(self, key: JobKey) -> dict[str, list[str]]:
         self._submit(key, None)
@@ -388,10 +380,11 @@ class SlurmJob(RemoteJob):
             return ""
 
     def _end(self) -> None:
-        if self._job_id and not in_batch():
+        if in_batch():
+            return  # the scheduler ends the job when the script has ended
+        if self._job_id:
             Slurm().cancel(self._job_id)
             self._job_id = ""
-        if self._folder and not in_batch():
-            key = os.path.join(self._folder, "key")
-            if os.path.exists(key):
-                os.unlink(key)
+        key = os.path.join(self._folder, "key")
+        if self._folder and os.path.exists(key):
+            os.unlink(key)

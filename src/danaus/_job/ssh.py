@@ -20,7 +20,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from danaus import _config
-from danaus._job.remote import RemoteJob, check_mesh_name, log_folder
+from danaus._job.mesh_name import check_mesh_name
+from danaus._job.remote import RemoteJob, log_folder
 from danaus._mesh.workers import attach_to_workers
 
 if TYPE_CHECKING:
@@ -144,9 +145,15 @@ class SSHJob(RemoteJob):
             for i, host in enumerate(hosts):
                 port = self.port and self.port + taken[host]
                 taken[host] += 1
-                connection = _Connection(host, f"{mesh}_{i}", folder)
+                name = f"{mesh}_{i}"
+                worker = [self.python_exe, "-m", "danaus_cli", "worker", "--name", name]
+                worker += ["--address", f"tcp://*:{port}"]
+                connection = _Connection(host, name, folder)
                 self._connections.append(connection)
-                connection.start([ssh, *self.ssh_args, *_OPTIONS], self._command(port), key)
+                line = _remote_line(worker, detached=self.detached)
+                connection.start([ssh, *self.ssh_args, *_OPTIONS, host, line], key)
+                if self.detached:
+                    connection.begin_end()  # the remote shell reads the key to its end
         _wait_for_reports(self._connections, _config.get("host_spawn_ready_timeout"))
         if self.detached:
             for connection in self._connections:
@@ -154,19 +161,13 @@ class SSHJob(RemoteJob):
         reports = iter(self._connections)
         return {mesh: [next(reports).address for _ in hosts] for mesh, hosts in self._hosts.items()}
 
-    def _command(self, port: int) -> _Command:
-        words = [self.python_exe, "-m", "danaus_cli", "worker", "--address", f"tcp://*:{port}"]
-        return _Command(words, detached=self.detached)
-
     def logs(self) -> dict[str, str]:
         """What the workers of the running job have written themselves, by host."""
         return {connection.name: connection.words() for connection in self._connections}
 
     def _end(self) -> None:
         if self.detached and self._workers:
-            hosts = attach_to_workers(
-                workers=[a for group in self._workers.values() for a in group], key=self._key
-            )
+            hosts = attach_to_workers(workers=self._addresses, key=self._key)
             # Those that are gone are no obstacle to ending the others.
             hosts.shutdown().exception(_PATIENCE + _config.get("host_dead_after"))
         for connection in self._connections:
@@ -176,19 +177,11 @@ class SSHJob(RemoteJob):
         self._connections = []
 
 
-class _Command:
-    """The worker's command on a remote host."""
-
-    def __init__(self, words: Sequence[str], *, detached: bool) -> None:
-        self._words = words
-        self.detached = detached
-
-    def line(self, name: str) -> str:
-        """As the remote shell takes it."""
-        words = [*self._words, "--name", name]
-        if self.detached:
-            return f"sh -c {shlex.quote(_DETACHED % shlex.join(words))}"
-        return f"exec {shlex.join([*words, '--key', '-', '--until-eof'])}"
+def _remote_line(words: Sequence[str], *, detached: bool) -> str:
+    """The worker's command as the remote shell takes it."""
+    if detached:
+        return f"sh -c {shlex.quote(_DETACHED % shlex.join(words))}"
+    return f"exec {shlex.join([*words, '--key', '-', '--until-eof'])}"
 
 
 class _Connection:
@@ -202,11 +195,11 @@ class _Connection:
         self._process: subprocess.Popen[bytes] | None = None
         self._line = b""
 
-    def start(self, ssh: Sequence[str], command: _Command, key: JobKey) -> None:
+    def start(self, command: Sequence[str], key: JobKey) -> None:
         """Connect; the key goes by the standard input, which nobody else can read."""
         with open(self._errors, "ab") as errors:
             self._process = subprocess.Popen(
-                [*ssh, self.host, command.line(self.name)],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -217,8 +210,6 @@ class _Connection:
         with suppress(BrokenPipeError):  # it has ended: its words say why
             stdin.write(key.pem.encode())
             stdin.flush()
-            if command.detached:
-                stdin.close()
 
     def fileno(self) -> int:
         """Where the report comes."""
@@ -262,7 +253,7 @@ class _Connection:
             return ""
 
     def begin_end(self) -> None:
-        """Let the worker end: its standard input does."""
+        """End its standard input, and thereby a worker that is not detached."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()

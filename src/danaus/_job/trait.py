@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -242,6 +242,31 @@ class JobTrait(ABC):
         except Exception:  # noqa: BLE001  # a subclass's failure; the new job must not wait for it
             _log.warning("the old job could not be ended, and may still run", exc_info=True)
         state_file.remove(file)
+
+    def _run_script(
+        self, client_script: str, inside: JobTrait, start: Callable[[str], None]
+    ) -> None:
+        """Start a script inside of this job, which is being applied.
+
+        Args:
+            client_script: The script.
+            inside: This job as the script is to find it in the state file.
+            start: Starts the script, or submits it.
+
+        Raises:
+            FileNotFoundError: There is no such script.
+        """
+        if not os.path.isfile(client_script):
+            raise FileNotFoundError(f"there is no script {client_script!r} in {os.getcwd()}")
+        file = state_file.locate(state_file.DEFAULT_PATH)
+        with state_file.locked(file):
+            found = self._find(file)
+            if found is not None:
+                self._replace(found, file, "the script looks for its own job there")
+            start(client_script)
+            # The script waits for the lock, and then finds the job with all that is known of it.
+            inside._save(state_file.DEFAULT_PATH)
+        self._note_file(file)
 
     def _save(self, path: str | os.PathLike[str]) -> None:
         file = state_file.write(path, self._as_record())

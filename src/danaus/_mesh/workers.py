@@ -33,12 +33,15 @@ from danaus.errors import JobKeyError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from danaus._net.link import Link
+
 __all__ = [
     "attach",
     "attach_to_workers",
     "enable_transport",
     "run_worker_loop_forever",
     "run_worker_loop_until_shutdown",
+    "shut_down",
 ]
 
 _PAUSE = 0.02
@@ -148,11 +151,12 @@ def _serve(
 
 def _listen_tcp(address: str) -> tuple[socket.socket, str]:
     """A listening socket, and the address that others reach it at."""
-    host, port = parse_tcp(address)
+    place = parse_tcp(address)
+    host, port = place
     try:
         if host.startswith("fd") and host[2:].isdigit():
             raise ValueError(f"{address}: a descriptor is named in place of the port, as in fd3")
-        if parse_tcp(address).is_any:
+        if place.is_any:
             dual = socket.has_dualstack_ipv6()
             listener = socket.create_server(
                 ("", port),
@@ -161,12 +165,12 @@ def _listen_tcp(address: str) -> tuple[socket.socket, str]:
                 dualstack_ipv6=dual,
             )
         else:
-            family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            listener = socket.create_server(place[:2], family=family, backlog=BACKLOG)
+            family, _, _, _, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = socket.create_server(found[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise OSError(f"cannot serve at {address}: {error.strerror or error}") from error
     served = listener.getsockname()[1]
-    shown = reachable_address() if parse_tcp(address).is_any else host
+    shown = reachable_address() if place.is_any else host
     return listener, tcp_address(shown, served)
 
 
@@ -254,15 +258,21 @@ def _end(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
     """Tell the workers to end, and wait until their links have ended."""
     attached.exception()  # settled, whether they all answer or not
     links = [link for _, address in hosts if (link := runtime().routes.agent(address)) is not None]
+    left = shut_down(links, _config.get("process_exit_timeout"))
+    if left:
+        raise TimeoutError(f"{left} of {len(links)} workers have not ended")
+
+
+def shut_down(links: Sequence[Link], patience: float) -> int:
+    """Tell agents to end, and wait until their links have; how many have not in time."""
     for link in links:
         link.send_small(kinds.SHUTDOWN, _NOTHING, b"")
-    deadline = time.monotonic() + _config.get("process_exit_timeout")
-    while not all(link.lost for link in links):
+    deadline = time.monotonic() + patience
+    while left := sum(not link.lost for link in links):
         if time.monotonic() > deadline:
-            raise TimeoutError(
-                f"{sum(not link.lost for link in links)} of {len(links)} workers have not ended"
-            )
+            break
         time.sleep(_PAUSE)
+    return left
 
 
 def _attach(
@@ -303,22 +313,22 @@ def _wait_for(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
                 failures[name] = routes.lost_agents[address]
         late = time.monotonic() > deadline
         if failures or late:
-            for name, address in waiting.items():
-                where = address if is_tcp(address) else f"ipc://{address}"
-                if late and name not in failures:
-                    failures[name] = (
-                        f"no worker answers at {where} within {patience:g} s. Is it running"
-                        + (
-                            ", and with the same job key?"
-                            if is_tcp(address)
-                            else ", and as the same user?"
-                        )
-                    )
+            if late:
+                silent = {name: _silent(at, patience) for name, at in waiting.items()}
+                failures = {**silent, **failures}
             attached.set_error(RuntimeError(_failed(failures, len(hosts))))
             return
         if waiting:
             time.sleep(_PAUSE)
     attached.set_value(True)
+
+
+def _silent(address: str, patience: float) -> str:
+    if is_tcp(address):
+        where, same = address, "with the same job key"
+    else:
+        where, same = f"ipc://{address}", "as the same user"
+    return f"no worker answers at {where} within {patience:g} s. Is it running, and {same}?"
 
 
 def _failed(failures: Mapping[str, str], total: int) -> str:

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteLink"]
 
-_READ = 256 * 1024
-"""Bytes that are read at a time; TLS gives at most 16 KiB a call."""
+_READ = 16 * 1024
+"""Bytes that are read at a time: what TLS gives at most."""
 
 _READS = 64
 """Reads after which others get their turn."""

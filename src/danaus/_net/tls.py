@@ -29,7 +29,7 @@ _WANT = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError, Interrupt
 
 
 class Owner(Protocol):
-    """Who uses a connection. All is called on the driving thread, but for `ended` by its maker."""
+    """Who uses a connection. All is called on the driving thread."""
 
     def opened(self, connection: TlsConnection) -> None:
         """The peer is who it must be; from now on it can be read and written."""
@@ -78,7 +78,7 @@ class TlsConnection:
         """Connect to ``tcp://HOST:PORT``, say ``preface``, then speak TLS as a client."""
         self._where = address
         self._dial = TcpDial(
-            address, self._reactor, lambda sock: self._connected(sock, preface), self._end
+            address, self._reactor, lambda sock: self._connected(sock, preface), self.fail
         )
 
     def _connected(self, sock: socket.socket, preface: bytes) -> None:
@@ -87,7 +87,7 @@ class TlsConnection:
             sock.sendall(preface)
             self._tls = self._key.client.wrap_socket(sock, do_handshake_on_connect=False)
         except OSError as error:
-            self._end(Ending.LOST, str(error))
+            self.fail(Ending.LOST, str(error))
             return
         self._sock = self._tls
         self._fd = self._tls.fileno()
@@ -109,7 +109,7 @@ class TlsConnection:
                 sock, server_side=True, do_handshake_on_connect=False
             )
         except OSError as error:  # it is gone already
-            self._reactor.call_soon(lambda error=error: self._end(Ending.LOST, str(error)))
+            self._reactor.call_soon(lambda error=error: self.fail(Ending.LOST, str(error)))
             return
         self._sock = self._tls
         self._reactor.register(self._fd, self, IN | OUT)
@@ -118,7 +118,7 @@ class TlsConnection:
     def _watch_handshake(self) -> None:
         def check() -> None:
             if not self.is_open and not self._over:
-                self._end(Ending.LOST, f"{self._where} did not finish its handshake")
+                self.fail(Ending.LOST, f"{self._where} did not finish its handshake")
 
         self._reactor.call_later(_HANDSHAKE_PATIENCE, check)
 
@@ -143,13 +143,13 @@ class TlsConnection:
             return
         except ssl.SSLCertVerificationError as error:
             why = f"{self._where} does not hold the key of this job ({error.verify_message})"
-            self._end(Ending.STRANGER, why)
+            self.fail(Ending.STRANGER, why)
             return
         except OSError as error:
-            self._end(Ending.LOST, f"{self._where} closed the connection ({_text(error)})")
+            self.fail(Ending.LOST, f"{self._where} closed the connection ({_text(error)})")
             return
         except ValueError as error:  # the socket was reset between two steps
-            self._end(Ending.LOST, str(error))
+            self.fail(Ending.LOST, str(error))
             return
         self._reactor.modify(self._fd, IN)
         self.is_open = True
@@ -196,10 +196,7 @@ class TlsConnection:
     # the end
 
     def fail(self, how: Ending, why: str) -> None:
-        """End it for a reason that its owner has found, and is told again."""
-        self._end(how, why)
-
-    def _end(self, how: Ending, why: str) -> None:
+        """End it, and tell its owner."""
         if self._over:
             return
         self.close()

@@ -26,6 +26,7 @@ from danaus._net.shared import SharedPayload
 from danaus._proc import packet
 from danaus._proc.casting import cast_out
 from danaus._proc.doorway import Doorway, Visit
+from danaus._proc.lifeline import Lifeline
 from danaus._proc.outlet import OUTPUT_KINDS, Outlet
 from danaus._proc.output import LogDirectory
 from danaus._proc.place import sweep
@@ -126,20 +127,7 @@ class Agent:
 
     def end_with(self, lifeline: int) -> None:
         """End when the other side of a pipe does: whoever has started this host is gone."""
-
-        def look() -> None:
-            try:
-                over = not os.read(lifeline, 4096)
-            except BlockingIOError:
-                return
-            except OSError:
-                over = True
-            if over:
-                self.reactor.unregister(lifeline)
-                self.shut_down()
-
-        os.set_blocking(lifeline, False)
-        self.reactor.register(lifeline, _Watch(look))
+        self.reactor.register(lifeline, Lifeline(lifeline, self.reactor, self.shut_down))
 
     def run(self) -> None:
         """Serve until the end."""
@@ -284,14 +272,23 @@ class Agent:
             self.shut_down()
 
     def _pass_on(self, link: Link, frame: Frame, target: str, fds: list[int]) -> None:
+        receiver = self.receiver_of(link, target)
+        if receiver is not None:
+            receiver.forward(frame, fds)
+
+    def receiver_of(self, link: Link, target: str) -> Link | None:
+        """The link to a process that something is for which came by ``link``.
+
+        The sender will hear of the process's death. None: there is none, and the sender was told.
+        """
         receiver = self.link_of(target)
         if receiver is None:
             self.send(link, kinds.REFUSED, [target, self.tombs.get(target)])
-            return
+            return None
         record = self.procs.get(target)
         if record is not None:
             record.watchers.add(link.peer)
-        receiver.forward(frame, fds)
+        return receiver
 
     def _watch(self, link: Link, name: str) -> None:
         record = self.procs.get(name)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from danaus._net.shared import SharedPayload, share
-from danaus._wire import kinds
+from danaus._net.shared import share
 from danaus._wire.frame import Frame
 
 if TYPE_CHECKING:
@@ -34,28 +33,14 @@ def cast_out(
     payload = share(body) if not fds and len(entries) > 1 else None
     try:
         for target, own_routing in entries:
-            receiver = agent.link_of(target)
+            receiver = agent.receiver_of(link, target)
             if receiver is None:
-                agent.send(link, kinds.REFUSED, [target, agent.tombs.get(target)])
                 continue
-            record = agent.procs.get(target)
-            if record is not None:
-                record.watchers.add(link.peer)
-            _forward(receiver, kind, own_routing, frame, fds, payload)
+            if payload is not None and payload.fd >= 0:
+                receiver.send(kind, own_routing, payload)
+            else:
+                one = Frame(kind, frame.flags, own_routing, frame.parts, frame.lengths)
+                receiver.forward(one, fds)
     finally:
         if payload is not None:
             payload.close()
-
-
-def _forward(  # the parts of one frame
-    receiver: Link,
-    kind: int,
-    routing: bytes,
-    frame: Frame,
-    fds: Sequence[int],
-    payload: SharedPayload | None,
-) -> None:
-    if payload is not None and payload.fd >= 0:
-        receiver.send(kind, routing, payload)
-    else:
-        receiver.forward(Frame(kind, frame.flags, routing, frame.parts, frame.lengths), fds)

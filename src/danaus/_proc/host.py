@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from danaus._net.descriptors import occupy_standard
+from danaus._net.job_key import ENVIRONMENT
 from danaus._proc.launch import PROC_MARK, import_path
 from danaus._proc.place import ERRORS, SOCKET, make_directory, remove_directory
 
@@ -41,9 +42,6 @@ _START = (
     "from danaus._entry.host import main; main()"
 )
 
-
-ENVIRONMENT = "DANAUS_JOB_KEY"
-"""Variable that holds the path of a job key, or its text."""
 
 KEY_VARIABLE = "_DANAUS_KEY"
 """Tells an agent that serves other hosts the text of the job key."""

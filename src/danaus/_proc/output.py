@@ -13,7 +13,7 @@ from danaus._observe.lines import LineSplitter, TailBuffer
 if TYPE_CHECKING:
     from danaus._net.reactor import Reactor
 
-__all__ = ["LogDirectory", "Stream"]
+__all__ = ["LogDirectory", "Stream", "state_directory"]
 
 _READ = 1 << 16
 """Capacity of a pipe."""
@@ -23,6 +23,12 @@ _READ_AHEAD = 64
 
 _KEPT = 20
 """Sessions whose files are kept."""
+
+
+def state_directory() -> str:
+    """Where what is to outlive its session lies for this user; it may not exist yet."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(base, "danaus")
 
 
 class LogDirectory:
@@ -36,9 +42,8 @@ class LogDirectory:
     """
 
     def __init__(self, name: str) -> None:
-        base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
         self._node = platform.node()
-        self.root = os.path.join(base, "danaus", "logs")
+        self.root = os.path.join(state_directory(), "logs")
         self.path = os.path.join(self.root, f"{self._node}-{os.getpid()}-{name}")
         self._made = False
 
