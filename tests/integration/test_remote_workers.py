@@ -213,6 +213,25 @@ def test_an_address_where_nobody_listens_is_named(tmp_path: Path):
             hosts.initialized.get(PATIENCE)
 
 
+def test_a_worker_that_was_started_again_at_its_address_is_attached_to_again(
+    tmp_path: Path, failures: object
+):
+    with workers(tmp_path, 1) as (started, key):
+        address = started[0].address
+        counters(attach_to_workers(workers=[address], key=key)).add.call(1).get(PATIENCE)
+        started[0].end()
+        with pytest.raises(RuntimeError, match="nobody listens"):
+            attach_to_workers(workers=[address], key=key).initialized.get(PATIENCE)
+
+        again = Worker(key, address)
+        try:
+            actors = counters(attach_to_workers(workers=[address], key=key))
+
+            assert list(actors.add.call(2).get(PATIENCE).values()) == [2, 2]
+        finally:
+            again.end()
+
+
 def test_a_worker_is_reached_by_its_name(tmp_path: Path):
     key = tmp_path / "k"
     JobKey.make().save(key)

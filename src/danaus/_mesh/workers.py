@@ -303,14 +303,16 @@ def _wait_for(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
     routes = runtime().routes
     failures: dict[str, str] = {}
     waiting = dict(hosts)
+    for address in waiting.values():
+        routes.agent(address)  # what is lost from now on is this attempt, not an earlier link
     while waiting:
         for name, address in list(waiting.items()):
-            if routes.agent(address) is not None and address in routes.welcomes:
-                del waiting[name]
-            elif address in routes.refusals:
+            if address in routes.refusals:
                 failures[name] = routes.refusals[address]
             elif is_tcp(address) and address in routes.lost_agents:
                 failures[name] = routes.lost_agents[address]
+            elif routes.agent(address) is not None and address in routes.welcomes:
+                del waiting[name]
         late = time.monotonic() > deadline
         if failures or late:
             if late:

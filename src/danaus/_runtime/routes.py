@@ -78,7 +78,7 @@ class Routes:
         self.welcomes: dict[str, str] = {}
         """Agents that have answered, by address: their hosts' names."""
         self.lost_agents: dict[str, str] = {}
-        """Agents whose link has ended, by address: why."""
+        """Agents whose latest link has ended, by address: why."""
         self.refusals: dict[str, str] = {}
         """Agents that do not work together with this process, by address: why."""
         self.dead: Recent[str, dict[str, Any] | None] = Recent(_REMEMBERED)
@@ -156,6 +156,7 @@ class Routes:
             )
             if link is not None:
                 self.agents[address] = link
+                self.lost_agents.pop(address, None)  # that was another link
             return link
 
     def refuse(self, link: Link, why: str) -> None:
