@@ -23,7 +23,7 @@ from danaus.testing.leaks import GRACE, KINDS, Snapshot, find_leaks, mark_offspr
 
 IN_CI = os.environ.get("DANAUS_CI") == "1"
 
-RUNTIME_FOLDERS = ("integration", "fault", "contract", "examples")
+RUNTIME_FOLDERS = ("integration", "fault", "contract", "examples", "kubernetes")
 """Folders of tests/ whose tests may start the client's runtime; it is stopped after each test."""
 
 TIMEOUTS = {"unit": 10, "slow": 240}

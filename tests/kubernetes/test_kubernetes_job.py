@@ -9,7 +9,7 @@ import pytest
 from danaus.job import ImageSpec, KubeConfig, KubernetesJob
 from danaus.testing import wait_until
 from examples.anywhere import count_words
-from tests.cluster.kubernetes import control_plane
+from tests.cluster.control_plane import control_plane
 from tests.cluster.python import interpreter
 from tests.integration.remote_actors import Counter
 
@@ -33,8 +33,10 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
 
 
 @pytest.fixture
-def core(kubeconfig: Path) -> Any:
-    return client.CoreV1Api(KubeConfig.from_path(kubeconfig).load())
+def core(kubeconfig: Path) -> Generator[Any]:
+    api = KubeConfig.from_path(kubeconfig).load()
+    yield client.CoreV1Api(api)
+    api.rest_client.pool_manager.clear()  # it keeps connections for the next question
 
 
 @pytest.fixture
@@ -120,6 +122,10 @@ def test_a_container_that_ends_at_once_is_told(make: Make):
         make(python="/bin/false").apply()
 
 
-def test_pods_that_never_are_ready_are_told_with_their_ranks(make: Make):
+def test_pods_that_never_are_ready_are_told_with_their_ranks(make: Make, tmp_path: Path):
+    idle = tmp_path / "idle"
+    idle.write_text("#!/bin/sh\nexec sleep 1000\n")
+    idle.chmod(0o755)
+
     with pytest.raises(RuntimeError, match=r"2 of 2 pods of mesh 'trainers' are not ready"):
-        make(python="/bin/cat", timeout=3.0).apply()
+        make(python=str(idle), timeout=3.0).apply()

@@ -392,6 +392,14 @@ class KubernetesJob(RemoteJob):
         names = dict.fromkeys(pod.metadata.name for pod in pods)
         return {name: core.read_namespaced_pod_log(name, self.namespace) for name in names}
 
+    def _kill(self) -> None:
+        if self._workers and not self._provisions():
+            # Before anything else: they are not to be told to end, either.
+            raise NotImplementedError(
+                "these pods are somebody else's: end them where they were provisioned"
+            )
+        super()._kill()
+
     def _end(self) -> None:
         if self._forward is not None:
             self._forward.kill()
@@ -399,13 +407,7 @@ class KubernetesJob(RemoteJob):
             if self._forward.stdout is not None:
                 self._forward.stdout.close()
             self._forward = None
-        if not self._provisions():
-            if self.active and self._workers:
-                raise NotImplementedError(
-                    "these pods are somebody else's: end them where they were provisioned"
-                )
-            return
-        if not self._name:
+        if not self._name or not self._provisions():
             return
         core, apps = _apis(self.kubeconfig.load())
         for mesh, spec in self._meshes.items():
@@ -427,7 +429,8 @@ def _apis(api: Any) -> tuple[Any, Any]:
 def _delete(delete: Any, name: str, namespace: str) -> None:
     error_type = _library().client.ApiException
     try:
-        delete(name, namespace)
+        # Servers differ in what they answer, and nothing of it is wanted.
+        delete(name, namespace, _preload_content=False)
     except error_type as error:
         if error.status != _NOT_FOUND:
             raise RuntimeError(
