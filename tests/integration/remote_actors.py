@@ -2,8 +2,13 @@
 
 import os
 import signal
+from pathlib import Path
 
 from danaus.actor import Actor, Port, endpoint
+from danaus.job import JobTrait
+
+PATIENCE = 40.0
+"""Seconds for what a job of several hosts must bring."""
 
 
 class Counter(Actor):
@@ -48,3 +53,12 @@ class Counter(Actor):
     @endpoint
     def variables(self) -> dict[str, str]:
         return dict(os.environ)
+
+
+def call_all(job: JobTrait, path: Path | None = None) -> list[int]:
+    """Call actors on the two trainers and the loader of a job; what they answered, by rank."""
+    state = job.state(cached_path=path)
+    trainers = state.trainers.spawn_procs(per_host={"procs": 2}).spawn("counters", Counter)
+    loaders = state.loaders.spawn_procs().spawn("counters", Counter)
+    values = list(trainers.add.call(5).get(PATIENCE).values())
+    return values + list(loaders.add.call(6).get(PATIENCE).values())

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -142,19 +143,25 @@ sys.stdin.read()
 """
 
 
+@contextmanager
+def other_client(key: Path, *addresses: str) -> Generator[tuple[subprocess.Popen[bytes], set[int]]]:
+    """Another client of these workers, and the processes that it has there."""
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(key), *addresses],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert client.stdout is not None
+    assert client.stdin is not None
+    with client.stdout, client.stdin:
+        yield client, set(map(int, client.stdout.readline().split()))
+
+
 def test_workers_serve_a_client_after_another_was_killed(tmp_path: Path):
     with workers(tmp_path, 2) as (started, key):
         addresses = [worker.address for worker in started]
-        client = subprocess.Popen(
-            [sys.executable, "-c", CLIENT, str(key), *addresses],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )
-        assert client.stdout is not None
-        assert client.stdin is not None
-        with client.stdout, client.stdin:
-            pids = client.stdout.readline().split()
+        with other_client(key, *addresses) as (client, pids):
             client.kill()
             client.wait()
 
@@ -167,18 +174,10 @@ def test_workers_serve_a_client_after_another_was_killed(tmp_path: Path):
 def test_two_clients_use_the_same_workers_at_a_time(tmp_path: Path):
     with workers(tmp_path, 1) as (started, key):
         address = started[0].address
-        client = subprocess.Popen(
-            [sys.executable, "-c", CLIENT, str(key), address],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )
-        assert client.stdout is not None
-        assert client.stdin is not None
-        with client.stdout, client.stdin:
-            theirs = set(map(int, client.stdout.readline().split()))
+        with other_client(key, address) as (client, theirs):
             actors = counters(attach_to_workers(workers=[address], key=key))
             ours = set(actors.pid.call().get(PATIENCE).values())
+            assert client.stdin is not None
             client.stdin.close()
             assert client.wait(PATIENCE) == 0
 

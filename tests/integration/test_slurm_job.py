@@ -12,7 +12,7 @@ from danaus.testing import wait_until
 from examples.anywhere import count_words
 from tests.cluster.python import interpreter
 from tests.cluster.slurm import is_installed, slurm_cluster
-from tests.integration.remote_actors import Counter
+from tests.integration.remote_actors import Counter, call_all
 
 PATIENCE = 40.0
 
@@ -57,14 +57,6 @@ def make(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gene
 def queue() -> list[str]:
     done = subprocess.run(["squeue", "-h"], capture_output=True, text=True, check=True)
     return done.stdout.split()
-
-
-def call_all(job: SlurmJob, path: Path | None = None) -> list[int]:
-    state = job.state(cached_path=path)
-    trainers = state.trainers.spawn_procs(per_host={"procs": 2}).spawn("counters", Counter)
-    loaders = state.loaders.spawn_procs().spawn("counters", Counter)
-    values = list(trainers.add.call(5).get(PATIENCE).values())
-    return values + list(loaders.add.call(6).get(PATIENCE).values())
 
 
 def test_several_meshes_run_in_one_allocation(make):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from danaus.job import JobTrait, SSHJob, job_load
+from danaus.job import SSHJob, job_load
 from danaus.testing import wait_until
 from examples.anywhere import count_words
 from tests.cluster.python import interpreter
 from tests.cluster.sshd import SshServer, is_installed, ssh_server
-from tests.integration.remote_actors import Counter
+from tests.integration.remote_actors import call_all
 
 PATIENCE = 30.0
 
@@ -31,14 +31,6 @@ def make(server: SshServer, folder: Path, *, detached: bool = False) -> SSHJob:
     job.add_mesh("trainers", ["node1", "node2"])
     job.add_mesh("loaders", ["node3"])
     return job
-
-
-def call_all(job: JobTrait, path: Path | None = None) -> list[int]:
-    state = job.state(cached_path=path)
-    trainers = state.trainers.spawn_procs(per_host={"procs": 2}).spawn("counters", Counter)
-    loaders = state.loaders.spawn_procs().spawn("counters", Counter)
-    values = list(trainers.add.call(5).get(PATIENCE).values())
-    return values + list(loaders.add.call(6).get(PATIENCE).values())
 
 
 def test_a_job_provides_its_meshes_and_ends(server: SshServer, tmp_path: Path):

@@ -11,7 +11,7 @@ from danaus.testing import wait_until
 from examples.anywhere import count_words
 from tests.cluster.control_plane import control_plane
 from tests.cluster.python import interpreter
-from tests.integration.remote_actors import Counter
+from tests.integration.remote_actors import call_all
 
 client: Any = pytest.importorskip("kubernetes").client
 
@@ -57,14 +57,6 @@ def make(kubeconfig: Path, tmp_path: Path, core: Any) -> Generator[Make]:
     wait_until(
         lambda: not core.list_namespaced_pod("default").items, timeout=PATIENCE, what="no pods"
     )
-
-
-def call_all(job: KubernetesJob, path: Path | None = None) -> list[int]:
-    state = job.state(cached_path=path)
-    trainers = state.trainers.spawn_procs(per_host={"procs": 2}).spawn("counters", Counter)
-    loaders = state.loaders.spawn_procs().spawn("counters", Counter)
-    values = list(trainers.add.call(5).get(PATIENCE).values())
-    return values + list(loaders.add.call(6).get(PATIENCE).values())
 
 
 def test_pods_are_provisioned_used_and_deleted(make: Make, core: Any):
