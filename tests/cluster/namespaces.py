@@ -70,9 +70,12 @@ def network(count: int) -> Generator[list[NetworkHost]]:
             _add(host, i, bridge)
         yield hosts
     finally:
-        for host in hosts:
-            subprocess.run(["ip", "netns", "del", host.name], capture_output=True, check=False)
-        subprocess.run(["ip", "link", "del", bridge], capture_output=True, check=False)
+        for i, host in enumerate(hosts):
+            # The kernel takes a namespace apart in its own time. Its cable goes at once, for the
+            # next network may take the same names.
+            _try("link", "del", f"{bridge}v{i}")
+            _try("netns", "del", host.name)
+        _try("link", "del", bridge)
 
 
 def _add(host: NetworkHost, i: int, bridge: str) -> None:
@@ -84,6 +87,10 @@ def _add(host: NetworkHost, i: int, bridge: str) -> None:
     _ip("-n", host.name, "addr", "add", f"{host.ipv6}/64", "dev", "eth0", "nodad")
     _ip("-n", host.name, "link", "set", "eth0", "up")
     _ip("-n", host.name, "link", "set", "lo", "up")
+
+
+def _try(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], capture_output=True, check=False)
 
 
 def _ip(*arguments: str) -> None:
