@@ -152,8 +152,15 @@ _MESSAGES = (
         "direct_links_max",
         _COUNT,
         default=128,
-        doc="Number of procs of one host that a sender dials directly; casts to more of them go "
-        "through the host's agent.",
+        doc="Number of procs that a sender dials directly; casts to more of them go through the "
+        "agents of their hosts.",
+    ),
+    Key(
+        "max_cast_fanout",
+        _POSITIVE,
+        default=16,
+        doc="Number of hosts that a host passes a cast on to, at least 2. Casts to more hosts go "
+        "down a tree, and their replies come back up it.",
     ),
     Key(
         "bulk_threshold",
@@ -236,12 +243,6 @@ _COMPATIBLE = (
         _DURATION,
         default="1m",
         why="the end of a client is known at once, and its procs end with it.",
-    ),
-    _compatible(
-        "max_cast_fanout",
-        _POSITIVE,
-        default=16,
-        why="on one machine a cast goes to each proc, or to its host's agent, directly.",
     ),
     _compatible("codec_max_frame_length", _COUNT, default=0, why="messages have no limit of size."),
     _compatible(

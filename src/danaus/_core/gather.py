@@ -392,6 +392,10 @@ class GatherNode:
             return  # nobody sends a local cast again, and nothing more can come of it
         self._finished[cast_id] = (gather.parent, gather.lost)
 
+    def knows(self, cast_id: str) -> bool:
+        """Whether the gather is open here, or was, as far as is remembered."""
+        return cast_id in self._gathers or cast_id in self._finished
+
     @property
     def deadline(self) -> float | None:
         """When the next `Tick` is due, in seconds; None if and only if nothing waits."""

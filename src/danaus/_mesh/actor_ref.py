@@ -64,6 +64,11 @@ class ActorRef:
         self._targets = (version, targets)
         return targets
 
+    def where(self) -> object:
+        """Equal for the same processes in the same order."""
+        table, ranks = self.table, self.shape.ndslice
+        return table.mesh, table.version, ranks.offset, tuple(ranks.sizes), tuple(ranks.strides)
+
     def base_ranks(self) -> list[int]:
         """Ranks in the mesh as it was spawned."""
         if self._ranks is None:

@@ -87,6 +87,8 @@ class Endpoint:
         kwargs: dict[str, Any],
     ) -> None:
         parts = dumps_call(args, kwargs)
+        if len(targets) > 1:
+            call.where = self._actors.where()
         me.outbox.cast(caller, call, targets, self._actors.encoded_extent(), parts)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Future[Any]:

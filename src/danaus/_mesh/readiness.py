@@ -66,5 +66,6 @@ def _ask(
     call.port = me.new_port(collector)
     question = OutgoingCall(actor, call.mesh_name, call.class_name, READY)
     question.port = call.port
+    question.where = tuple(targets)
     me.outbox.cast(caller, question, targets, b"", dumps_call((), {}))
     return collector.future

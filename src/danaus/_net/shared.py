@@ -14,7 +14,7 @@ from danaus._proc.system import NATIVE
 from danaus._wire.codec import threshold
 from danaus._wire.frame import IN_SHARED, Frame, FrameError, shared_layout
 
-__all__ = ["SharedPayload", "share", "take_parts"]
+__all__ = ["SharedPayload", "received_payload", "share", "take_parts"]
 
 Part = bytes | bytearray | memoryview
 
@@ -54,6 +54,11 @@ class SharedPayload:
                 ]
         return self._whole
 
+    def another(self) -> SharedPayload:
+        """The same parts, with a descriptor of its own."""
+        fd = os.dup(self.fd) if self.fd >= 0 else -1
+        return SharedPayload(self.lengths, self.inline, fd, self.nbytes)
+
     def close(self) -> None:
         """Release the descriptor; receivers keep theirs."""
         if self.fd >= 0:
@@ -85,6 +90,15 @@ def share(parts: Sequence[Part]) -> SharedPayload:
     lengths = [view.nbytes | (IN_SHARED if view.nbytes >= least else 0) for view in views]
     inline: list[Part] = [view for view in views if view.nbytes < least]
     return SharedPayload(lengths, inline, fd, total)
+
+
+def received_payload(frame: Frame, fds: Sequence[int]) -> SharedPayload:
+    """The parts of a received frame, to be sent on to many. The caller keeps the descriptors."""
+    inline = [part for part in frame.parts if part is not None]
+    if fds:
+        lengths = [n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED]
+        return SharedPayload(frame.lengths, inline, os.dup(fds[0]), shared_layout(lengths)[1])
+    return share(inline)
 
 
 def take_parts(frame: Frame, fd: int) -> list[Part]:

@@ -24,7 +24,7 @@ from danaus._net.local_link import LocalLink
 from danaus._net.reactor import Reactor
 from danaus._net.shared import SharedPayload
 from danaus._proc import packet
-from danaus._proc.casting import cast_out
+from danaus._proc.casting import Casting
 from danaus._proc.doorway import Doorway, Visit
 from danaus._proc.lifeline import Lifeline
 from danaus._proc.outlet import OUTPUT_KINDS, Outlet
@@ -107,6 +107,7 @@ class Agent:
         self.guests: dict[str, Link] = {}
         """Processes of other hosts that talk to clients of other hosts through this agent."""
         self.tombs: Recent[str, dict[str, Any] | None] = Recent(_TOMBSTONES)
+        self.casting = Casting(self)
         self._logs = LogDirectory(name)
         self._outlet = Outlet(self)
         self._key: JobKey | None = None
@@ -225,6 +226,7 @@ class Agent:
             self.reactor.unregister(client.pidfd)
             os.close(client.pidfd)
         self._outlet.forget(client.id)
+        self.casting.tree.host_lost(client.id)
         self._bury(client.id, None)
         self._owner_gone(client.id)
         if client.id == self._owner:
@@ -251,11 +253,12 @@ class Agent:
 
     def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
         kind = frame.kind
+        if kinds.FIRST_OF_TREE <= kind <= kinds.LAST_OF_TREE:
+            self.casting.tree.on_frame(link, frame, fds)
+            return
         routing = _decode(frame.routing)
         if kind < kinds.FIRST_CONTROL:
-            self._pass_on(link, frame, routing[0], fds)
-        elif kind == kinds.CAST:
-            cast_out(self, link, frame, routing, fds)
+            self._pass_on(link, frame, routing, fds)
         elif kind == kinds.SPAWN_PROCS:
             self._spawn(routing[0], routing[1])
         elif kind == kinds.STOP_PROCS:
@@ -271,24 +274,29 @@ class Agent:
         elif kind == kinds.SHUTDOWN:
             self.shut_down()
 
-    def _pass_on(self, link: Link, frame: Frame, target: str, fds: list[int]) -> None:
-        receiver = self.receiver_of(link, target)
-        if receiver is not None:
-            receiver.forward(frame, fds)
+    def on_passing_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        """Send a frame on to the process that it is for. The caller keeps the descriptors."""
+        self._pass_on(link, frame, _decode(frame.routing), fds)
 
-    def receiver_of(self, link: Link, target: str) -> Link | None:
-        """The link to a process that something is for which came by ``link``.
-
-        The sender will hear of the process's death. None: there is none, and the sender was told.
-        """
+    def _pass_on(self, link: Link, frame: Frame, routing: Sequence[Any], fds: list[int]) -> None:
+        kind, target = frame.kind, routing[0]
+        if kind == kinds.REPLY and self.casting.take_reply(routing, frame, fds):
+            return
         receiver = self.link_of(target)
-        if receiver is None:
+        if receiver is not None:
+            record = self.procs.get(target)
+            if record is not None:
+                record.watchers.add(link.peer)  # who sends to it hears of its death
+            receiver.forward(frame, fds)
+        elif target in self.tombs or not self._pass_up(frame, target, fds):
             self.send(link, kinds.REFUSED, [target, self.tombs.get(target)])
-            return None
-        record = self.procs.get(target)
-        if record is not None:
-            record.watchers.add(link.peer)
-        return receiver
+
+    def _pass_up(self, frame: Frame, target: str, fds: list[int]) -> bool:
+        """Send on what is for a process that has cast to this host from elsewhere."""
+        above = self.casting.tree.way_up(target)
+        if above is not None and frame.kind == kinds.REPLY:
+            above.forward(frame, fds)
+        return self.casting.tree.has_cast(target)
 
     def _watch(self, link: Link, name: str) -> None:
         record = self.procs.get(name)
@@ -422,6 +430,8 @@ class Agent:
         self.procs.pop(record.id, None)
         report["host"] = self.name
         self._bury(record.id, report)
+        self.casting.tree.proc_lost(record.id)
+        self.casting.tree.host_lost(record.id)
         record.watchers.add(record.owner)
         for watcher in record.watchers:
             self.tell(watcher, kinds.PROC_EXIT, [record.id, report])
@@ -478,6 +488,7 @@ class Agent:
                 return
         for client in self.clients.values():
             client.link.close()
+        self.casting.close()
         self._zygotes.close(self._zygote_pid)
         self.reactor.close()
 

@@ -1,46 +1,132 @@
-"""Handing a cast to the procs of a host: the sender wrote its body once."""
+"""Casts in an agent: to its procs, on to other agents, and the replies back up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from danaus._net.shared import share
-from danaus._wire.frame import Frame
+import msgspec
+
+from danaus._net.dial import open_link
+from danaus._net.shared import take_parts
+from danaus._proc.tree import Cast, Tree
+from danaus._proc.versions import versions
+from danaus._wire import kinds
+from danaus.errors import JobKeyError
 
 if TYPE_CHECKING:
+    from danaus._core.gather_events import Entry
     from danaus._net.link import Link
     from danaus._proc.agent import Agent
+    from danaus._wire.frame import Frame
 
-__all__ = ["cast_out"]
+__all__ = ["Casting"]
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
-def cast_out(
-    agent: Agent, link: Link, frame: Frame, routing: Sequence[Any], fds: Sequence[int]
-) -> None:
-    """Hand the body of a cast to each proc with its own routing.
+class Casting:
+    """The ground of an agent's `Tree`.
 
     Args:
-        agent: Whose procs they are.
-        link: Where the cast came from.
-        frame: The cast.
-        routing: Kind of the frames, and (proc, routing) of each.
-        fds: Shared memory with the body, if it came so.
+        agent: Whose procs get the casts.
     """
-    kind, entries = routing
-    # What came from another host is put into shared memory here, once for all procs.
-    body: Any = frame.parts
-    payload = share(body) if not fds and len(entries) > 1 else None
-    try:
-        for target, own_routing in entries:
-            receiver = agent.receiver_of(link, target)
-            if receiver is None:
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._below: dict[str, Link] = {}
+        """Links to other agents, by address."""
+        self._name = f"agent {os.getpid()} {os.urandom(8).hex()}"
+        self.tree = Tree(self)
+
+    # what the tree stands on
+
+    def link_down(self, host: str) -> Link | None:
+        """The link to another agent, opened if need be; None where nobody is there."""
+        link = self._below.get(host)
+        if link is not None and not link.lost:
+            return link
+        agent = self._agent
+        wish = [kinds.HELLO, self._name, os.getpid(), versions()]
+        try:
+            link = open_link(
+                host, wish, agent.reactor, self._on_frame, self._on_lost, host, may_wait=False
+            )
+        except (JobKeyError, OSError):
+            link = None  # to those above it is as if that host were dead
+        if link is not None:
+            self._below[host] = link
+        return link
+
+    def link_up(self, host: str) -> Link | None:
+        """The link of a peer that casts to this host."""
+        return self._agent.link_of(host)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call on the driving thread."""
+        self._agent.reactor.call_later(seconds, call)
+
+    def deliver(self, cast: Cast, members: list[tuple[int, str]]) -> None:
+        """Hand a cast to procs of this host, with its own number each."""
+        agent, head, payload = self._agent, cast.head, cast.payload
+        for rank, proc in members:
+            record = agent.procs.get(proc)
+            if record is None or record.link is None:
+                self.tree.proc_lost(proc)
                 continue
-            if payload is not None and payload.fd >= 0:
-                receiver.send(kind, own_routing, payload)
-            else:
-                one = Frame(kind, frame.flags, own_routing, frame.parts, frame.lengths)
-                receiver.forward(one, fds)
-    finally:
-        if payload is not None:
-            payload.close()
+            routing = _encode(
+                (
+                    proc,
+                    head.actor,
+                    head.root,
+                    head.source_actor,
+                    head.numbers.of(rank),
+                    head.method,
+                    head.port,
+                    rank,
+                    head.extent,
+                )
+            )
+            record.link.send(kinds.CALL, routing, payload)
+
+    def consume(self, cast: str, entries: Sequence[Entry], lost: Sequence[int]) -> None:
+        """Not here: an agent sends no casts of its own."""
+
+    def unreached(self, host: str) -> None:
+        """Not here either."""
+
+    # news
+
+    def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        """What another agent says to this one, which is its client."""
+        try:
+            if kinds.FIRST_OF_TREE <= frame.kind <= kinds.LAST_OF_TREE:
+                self.tree.on_frame(link, frame, fds)
+            elif frame.kind == kinds.REFUSED:
+                self._on_lost(link, "it refuses this agent")
+                link.close()
+            elif frame.kind < kinds.FIRST_CONTROL:
+                self._agent.on_passing_frame(link, frame, fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _on_lost(self, link: Link, _why: str) -> None:
+        if self._below.get(link.peer) is link:
+            del self._below[link.peer]
+            self.tree.host_lost(link.peer)
+
+    def take_reply(self, routing: Sequence[Any], frame: Frame, fds: Sequence[int]) -> bool:
+        """Take a reply of a proc of this host. False: it is none to a cast."""
+        root, port, rank, status = routing
+        if not self.tree.expects(root, port):
+            return False
+        parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
+        self.tree.answer(root, port, rank, status, parts)
+        return True
+
+    def close(self) -> None:
+        """End the links to other agents."""
+        for link in self._below.values():
+            link.close()

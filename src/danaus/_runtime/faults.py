@@ -101,6 +101,11 @@ class Faults:
                     self._rank_failed(mesh, rank, self._describe_rank(proc, mesh, rank), proc)
         self._carry_out()
 
+    def owns(self, proc: str) -> bool:
+        """Whether an actor of this process has made the mesh that a process is of."""
+        with self._lock:
+            return any(mesh.has(proc) for mesh in self.owned.values())
+
     def actor_started(self, cell: ActorCell) -> None:
         """An actor lives here from now on; its owner's death is its end."""
         birth = cell.birth
@@ -262,6 +267,7 @@ class Faults:
     def agent_died(self, address: str, why: str) -> None:
         """The link to an agent has ended: everything on its host is gone."""
         words = self.last_words(address)
+        self._runtime.outbox.trees.host_lost(address)
         if self.on_agent_lost is not None:
             self.on_agent_lost(address, why)
         with self._lock:
@@ -441,7 +447,7 @@ class Faults:
             for name in gone:
                 mesh = self.owned.pop(name, None)
                 if mesh is not None:
-                    self._runtime.outbox.forget_mesh(name, mesh.targets)
+                    self._runtime.outbox.forget_mesh(name)
                 self.failed.pop(name, None)
 
     # respawning

@@ -8,7 +8,6 @@ matter which way a message takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +15,8 @@ import msgspec
 from danaus import _config
 from danaus._net.shared import SharedPayload, share
 from danaus._runtime.call import Taker
+from danaus._runtime.numbers import MessageNumbers
+from danaus._runtime.trees import Trees
 from danaus._wire import kinds
 from danaus._wire.codec import Parts, copy_parts
 
@@ -43,35 +44,21 @@ class Outbox:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._routes = runtime.routes
-        self._numbers: dict[str, dict[tuple[str, str], count[int]]] = {}
-        """Numbers of the next messages, by process, then (receiving actor, sending actor)."""
+        self._numbers = MessageNumbers()
+        self.trees = Trees(runtime)
         self.messages = 0
         """Messages sent so far."""
         self.bulk_bytes = 0
         """Bytes sent so far in shared memory."""
 
-    def _number(self, source_actor: str, proc: str, actor: str) -> int:
-        """Number of the next message from one actor to another."""
-        numbers = self._numbers.get(proc)
-        if numbers is None:
-            numbers = self._numbers.setdefault(proc, {})
-        key = (actor, source_actor)
-        number = numbers.get(key)
-        if number is None:
-            number = numbers.setdefault(key, count())
-        return next(number)
-
-    def forget_mesh(self, actor: str, targets: Sequence[Address]) -> None:
+    def forget_mesh(self, actor: str) -> None:
         """A mesh of actors has ended: nothing more is sent to it."""
-        for proc, _ in targets:
-            numbers = self._numbers.get(proc)
-            if numbers:
-                for key in [key for key in numbers if key[0] == actor]:
-                    numbers.pop(key, None)
+        self._numbers.forget_mesh(actor)
 
     def forget_proc(self, proc: str) -> None:
         """A process has ended: nothing more is sent to it."""
-        self._numbers.pop(proc, None)
+        self._numbers.forget_proc(proc)
+        self.trees.proc_died(proc)
 
     def cast(
         self,
@@ -100,11 +87,14 @@ class Outbox:
         call.targets = targets
         payload = self._share(parts)
         try:
-            if len(targets) > _config.get("direct_links_max"):
+            audience = self.trees.audience(call.where, targets)
+            if audience is not None:
                 whole = payload or SharedPayload([len(p) for p in parts], list(parts), -1, 0)
-                targets = self._cast_by_agents(source_actor, call, targets, extent, whole)
+                numbers = self._numbers.next_of(source_actor, actor, audience)
+                self.trees.cast(source_actor, call, audience, extent, numbers, whole.another())
+                targets = audience.rest
             for proc, address, rank in targets:
-                seq = self._number(source_actor, proc, actor)
+                seq = self._numbers.next(source_actor, actor, proc)
                 try:
                     routing = _encode(
                         (proc, actor, me, source_actor, seq, method, port, rank, extent)
@@ -167,44 +157,6 @@ class Outbox:
             runtime.bulk.take(proc, payload.nbytes)
         return link.send(kind, routing, payload)
 
-    def _cast_by_agents(
-        self,
-        source_actor: str,
-        call: OutgoingCall,
-        targets: Sequence[Target],
-        extent: bytes,
-        whole: SharedPayload,
-    ) -> list[Target]:
-        """Send one frame to each host's agent, which fans it out; return who is left."""
-        me = self._runtime.id
-        groups: dict[str, list[tuple[str, bytes]]] = {}
-        rest: list[Target] = []
-        for target in targets:
-            proc, address, rank = target
-            if proc == me or not address or proc in self._routes.dead:
-                rest.append(target)
-                continue
-            seq = self._number(source_actor, proc, call.actor)
-            routing = _encode(
-                (
-                    proc,
-                    call.actor,
-                    me,
-                    source_actor,
-                    seq,
-                    call.method,
-                    call.port,
-                    rank,
-                    extent,
-                )
-            )
-            groups.setdefault(address, []).append((proc, routing))
-        for address, entries in groups.items():
-            link = self._routes.agent(address)
-            if link is not None:
-                link.send(kinds.CAST, _encode([kinds.CALL, entries]), whole)
-        return rest
-
     def send_frame(self, kind: int, to: Address, routing: bytes) -> bool:
         """Send a frame without a body. False: the process is dead."""
         return self._send(kind, to[0], to[1], routing, [b""], None)
@@ -222,7 +174,7 @@ class Outbox:
         proc, address = to
         source_actor = context.actor_instance.uid
         payload = self._share(parts)
-        seq = self._number(source_actor, proc, actor)
+        seq = self._numbers.next(source_actor, actor, proc)
         routing = _encode((proc, actor, self._runtime.id, source_actor, seq, *rest))
         try:
             return self._send(kind, proc, address, routing, parts, payload)

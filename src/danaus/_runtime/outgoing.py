@@ -10,7 +10,7 @@ __all__ = ["OutgoingCall"]
 class OutgoingCall:
     """What an error text and the detection of cycles need to know of a call."""
 
-    __slots__ = ("actor", "class_name", "mesh_name", "method", "port", "targets")
+    __slots__ = ("actor", "class_name", "mesh_name", "method", "port", "targets", "where")
 
     def __init__(self, actor: str, mesh_name: str, class_name: str, method: str) -> None:
         self.actor = actor
@@ -22,6 +22,9 @@ class OutgoingCall:
         """Port that the replies come to."""
         self.targets: Sequence[tuple[str, str, int]] = ()
         """(process, address of its agent, rank) of those that were called."""
+
+        self.where: object = None
+        """Equal for calls to the same processes, in the same order; None for one alone."""
 
     @property
     def endpoint(self) -> str:

@@ -147,6 +147,11 @@ class Runtime:
 
     def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
         kind = frame.kind
+        if kinds.FIRST_OF_TREE <= kind <= kinds.LAST_OF_TREE:
+            self.outbox.trees.on_frame(link, frame, fds)
+            for fd in fds:
+                os.close(fd)
+            return
         routing = _decode(frame.routing)
         if kind >= kinds.FIRST_CONTROL:
             self.control.on_control(link, kind, routing, fds)
@@ -275,7 +280,12 @@ class Runtime:
         port = routing[1]
         collector = self.ports.get(port)
         if collector is not None and collector.on_reply(routing[2], routing[3], take):
-            self.ports.pop(port, None)
+            self._port_done(port)
+
+    def _port_done(self, port: int) -> None:
+        self.ports.pop(port, None)
+        if self.outbox.trees.awaited:
+            self.outbox.trees.close(port)
 
     def fail_targets(
         self, proc: str, failure_for: Callable[[OutgoingCall, int], MeshFailure | None]
@@ -286,7 +296,7 @@ class Runtime:
                 if target == proc:
                     failure = failure_for(collector.call, rank)
                     if failure is not None and collector.on_failure(rank, failure):
-                        self.ports.pop(port, None)
+                        self._port_done(port)
                         break
 
     # actors of this process
@@ -436,6 +446,9 @@ class Runtime:
             "bytes_sent": sum(link.bytes_out for link in links) + self.routes.retired_bytes[0],
             "bytes_received": sum(link.bytes_in for link in links) + self.routes.retired_bytes[1],
             "bulk_bytes": self.outbox.bulk_bytes,
+            "frames_sent": sum(link.frames_out for link in links) + self.routes.retired_frames[0],
+            "frames_received": sum(link.frames_in for link in links)
+            + self.routes.retired_frames[1],
         }
 
     def close(self) -> None:

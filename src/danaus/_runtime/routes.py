@@ -97,6 +97,7 @@ class Routes:
         self._lock = threading.Lock()
         self._closed = False
         self.retired_bytes = [0, 0]
+        self.retired_frames = [0, 0]
 
     def to(self, proc: str, address: str) -> Link | None:
         """The link to send on to ``proc``, opened if need be; None when it is dead."""
@@ -268,7 +269,14 @@ class Routes:
         """A link has ended; what it has carried counts on."""
         self.retired_bytes[0] += link.bytes_out
         self.retired_bytes[1] += link.bytes_in
+        self.retired_frames[0] += link.frames_out
+        self.retired_frames[1] += link.frames_in
         self._extra.discard(link)
+
+    def inquire(self, proc: str, address: str) -> None:
+        """Find out whether a process lives that nobody has reported dead."""
+        self.learn(proc, address)
+        self.reactor.call_later(0.0, lambda: self._inquire(proc, _INQUIRY_PAUSE))
 
     def _inquire(self, proc: str, pause: float) -> None:
         """Ask the agent what became of a process whose link has ended.

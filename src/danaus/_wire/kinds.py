@@ -64,6 +64,7 @@ HERE = 8
 """[to, from]: first frame of the process that was dialled: the connection has come to it"""
 
 FIRST_CONTROL = 16
+FIRST_OF_TREE, LAST_OF_TREE = 30, 38
 
 READY = 16
 """[]: proc to its agent, first of all: it runs"""
@@ -98,7 +99,24 @@ WATCH = 28
 KEEP = 29
 """[keep?]: the agent outlives its owner; it answers with another `WELCOME`"""
 CAST = 30
-"""[kind, [[proc, routing], ...]]: hand the body to each of these procs, as a frame of that kind"""
+"""a `CastHead`: hand the body to the members of a group on this host, and pass it on below"""
+GROUP = 31
+"""[group, sending process, branch]: who is meant by casts to that group"""
+TREE_ACK = 32
+"""[[cast, ...], {cast: batch}]: all below me have these casts; these batches are beyond loss"""
+GATHER = 33
+"""[cast, number, since, complete?]: replies; see `danaus._wire.tree_frames`"""
+TREE_ADOPT = 34
+"""[cast, depth]: your parent is dead, and I take its place"""
+TREE_CLOSE = 35
+"""[cast]: nobody waits for its replies any more"""
+GROUP_WANTED = 36
+"""[group]: I do not know it; say it, and cast again"""
+GROUP_END = 37
+"""[group]: there will be no more casts to it"""
+TREE_LOST = 38
+"""[sending process, host]: there is no way to that host, and it may lack a cast"""
+
 LOG_END = 40
 """[client, mesh, host, pid, asked for?]: a proc whose output was sent has ended"""
 LOG_WINDOW = 41
