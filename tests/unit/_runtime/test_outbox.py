@@ -12,6 +12,7 @@ from danaus._runtime.outbox import Outbox
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire import kinds
 from danaus._wire.codec import dumps, dumps_call, loads
+from danaus._wire.tree_frames import CastHead
 
 Sent = tuple[int, list[Any], bytes | None]
 
@@ -118,6 +119,7 @@ def cast(
     context: Any = Context(source)
     call = OutgoingCall(actor, "mesh", "Class", "step")
     call.port = port
+    call.where = tuple(to) if len(to) > 1 else None
     outbox.cast(context, call, to, b"extent", dumps_call(args, {}))
 
 
@@ -235,14 +237,19 @@ def test_a_call_to_very_many_goes_by_their_hosts_agents(outbox: Outbox, runtime:
     cast(outbox, many[:1])
 
     for index in range(2):
-        ((kind, routing, _),) = runtime.routes.agents[f"agent{index}"].sent
-        assert kind == kinds.CAST
-        assert routing[0] == kinds.CALL
-        entries = [(proc, msgspec.msgpack.decode(each)) for proc, each in routing[1]]
-        assert entries == [
-            (f"p{i}", [f"p{i}", "actor", "me", "root", 0, "step", 7, i, b"extent"])
-            for i in range(index, 10, 2)
-        ]
+        (group, cast_frame) = runtime.routes.agents[f"agent{index}"].sent
+        assert group[0] == kinds.GROUP
+        name, _root, (_host, ranks, procs, below) = group[1]
+        assert (ranks, procs) == (
+            list(range(index, 10, 2)),
+            [f"p{i}" for i in range(index, 10, 2)],
+        )
+        assert below == []
+        assert cast_frame[0] == kinds.CAST
+        head = msgspec.msgpack.decode(msgspec.msgpack.encode(cast_frame[1]), type=CastHead)
+        assert (head.group, head.depth, head.root, head.actor) == (name, 1, "me", "actor")
+        assert (head.method, head.port, head.extent) == ("step", 7, b"extent")
+        assert [head.numbers.of(rank) for rank in range(10)] == [0] * 10
     assert [routing[7] for _, routing, _ in runtime.delivered] == [10]
     assert runtime.routes.links["p0"].numbers == [1]  # numbered on, whichever way it went
 
@@ -260,7 +267,7 @@ def test_numbers_are_forgotten_with_their_mesh_or_process(outbox: Outbox, runtim
     cast(outbox, targets("a", "b"))
     cast(outbox, targets("a"), actor="other")
 
-    outbox.forget_mesh("actor", [("a", "agent")])
+    outbox.forget_mesh("actor")
     outbox.forget_proc("b")
     for _ in range(2):
         cast(outbox, targets("a", "b"))
