@@ -1,5 +1,6 @@
 """Casts to many hosts go down a tree of agents, and the replies come up it."""
 
+import operator
 from collections.abc import Generator
 
 import numpy as np
@@ -131,7 +132,7 @@ def test_a_stream_gives_what_is_there_before_the_slowest(diaries: Diary):
 
 
 def test_an_accumulator_folds_what_comes_up(diaries: Diary):
-    total = Accumulator(diaries.note, 0, lambda a, b: a + b).accumulate("x").get(PATIENCE)
+    total = Accumulator[int, int](diaries.note, 0, operator.add).accumulate("x").get(PATIENCE)
 
     assert total == sum(range(EVERYBODY))
 
@@ -141,9 +142,7 @@ def test_ports_that_travel_down_are_written_to_from_everywhere(diaries: Diary):
 
     diaries.write.broadcast(port)
 
-    assert sorted(receiver.recv().get(PATIENCE) for _ in range(EVERYBODY)) == list(
-        range(EVERYBODY)
-    )
+    assert sorted(receiver.recv().get(PATIENCE) for _ in range(EVERYBODY)) == list(range(EVERYBODY))
 
 
 def test_replies_to_a_port_of_the_senders_choice_come_up(diaries: Diary):

@@ -1,7 +1,7 @@
 """What the tests of casts over a tree of hosts call."""
 
 import os
-import time
+import threading
 
 from danaus.actor import Actor, Port, current_rank, endpoint
 
@@ -42,7 +42,7 @@ class Diary(Actor):
     @endpoint
     def wait(self, seconds: float, rank: int) -> int:
         if current_rank().rank == rank:
-            time.sleep(seconds)
+            threading.Event().wait(seconds)
         return current_rank().rank
 
     @endpoint

@@ -67,6 +67,7 @@ class Control:
             self._runtime.routes.refuse(link, f"this client refuses host {host}: {conflict}")
             return
         self._runtime.routes.welcomes[link.peer] = host
+        self._runtime.routes.host_names[link.peer] = host
 
     def _pass_on_output(self, kind: int, routing: list[Any]) -> None:
         """In a proc: what it has spawned on another host prints; its own agent knows the way."""

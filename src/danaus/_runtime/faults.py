@@ -277,7 +277,8 @@ class Faults:
         if address in self._runtime.routes.refusals:
             text = f"it could not be started: {why}"
         expected = self.closing or address in self.ending
-        report = {"text": text, "stopping": expected, "cause": address}
+        host = self._runtime.routes.host_names.get(address, "")
+        report = {"text": text, "stopping": expected, "cause": address, "host": host}
         for proc in procs:
             self._runtime.routes.bury(proc, report)
 

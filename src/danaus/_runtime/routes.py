@@ -77,6 +77,8 @@ class Routes:
         """Links to agents by address."""
         self.welcomes: dict[str, str] = {}
         """Agents that have answered, by address: their hosts' names."""
+        self.host_names: Recent[str, str] = Recent(_REMEMBERED)
+        """Names of hosts by the address of their agent, those that are gone included."""
         self.lost_agents: dict[str, str] = {}
         """Agents whose latest link has ended, by address: why."""
         self.refusals: dict[str, str] = {}
@@ -257,7 +259,8 @@ class Routes:
         self._retire(link)
         if not link.is_local and not self._closed:
             # It has tried for long enough, or its peer is gone for certain.
-            self.bury(proc, {"text": why, "cause": self._addresses.get(proc, "")})
+            at = self._addresses.get(proc, "")
+            self.bury(proc, {"text": why, "cause": at, "host": self.host_names.get(at, "")})
             return
         if not self._closed and proc not in self.dead:
             # An agent that knows this process tells it of the death by itself.
@@ -314,7 +317,8 @@ class Routes:
         """Nobody answers at the agent's address: ``proc`` has ended with its host."""
         why = self.refusals.get(address)
         text = f"it could not be started: {why}" if why else "it is gone with its host's agent"
-        self.bury(proc, {"text": text, "cause": address})
+        host = self.host_names.get(address, "")
+        self.bury(proc, {"text": text, "cause": address, "host": host})
 
     def bury(self, proc: str, report: dict[str, Any] | None) -> None:
         """``proc`` has ended: end its link, and tell who must know."""

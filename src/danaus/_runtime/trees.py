@@ -250,14 +250,15 @@ class Trees:
             if at == host
         }
         known.update(routes.known_at(host))
-        text = "its host was lost on the way of a cast to it"
+        text = f"its host at {host} was lost on the way of a cast to it"
+        report = {"text": text, "cause": host, "host": routes.host_names.get(host, "")}
         alive = [proc for proc in known if proc not in routes.dead]
         agent = routes.agents.get(host)
         if agent is not None and alive:
             owned = [proc for proc in alive if self._runtime.faults.owns(proc)]
             agent.send_small(kinds.STOP_PROCS, _encode((owned, text, 0.0)), b"")
         for proc in alive:
-            routes.bury(proc, {"text": text, "cause": host})
+            routes.bury(proc, report)
 
 
 def _branch(relay: Relay, hosts: dict[str, tuple[list[int], list[str]]]) -> Branch:
