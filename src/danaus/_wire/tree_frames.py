@@ -108,8 +108,8 @@ class Batch(NamedTuple):
     number: int
     since: int
     complete: bool
-    entries: list[tuple[int, Reply]]
-    lost: list[int]
+    entries: Sequence[tuple[int, Reply]]
+    lost: Sequence[int]
 
 
 def rank_runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
