@@ -288,15 +288,8 @@ class Agent:
             if record is not None:
                 record.watchers.add(link.peer)  # who sends to it hears of its death
             receiver.forward(frame, fds)
-        elif target in self.tombs or not self._pass_up(frame, target, fds):
+        elif target in self.tombs or not self.casting.pass_up(frame, target, fds):
             self.send(link, kinds.REFUSED, [target, self.tombs.get(target)])
-
-    def _pass_up(self, frame: Frame, target: str, fds: list[int]) -> bool:
-        """Send on what is for a process that has cast to this host from elsewhere."""
-        above = self.casting.tree.way_up(target)
-        if above is not None and frame.kind == kinds.REPLY:
-            above.forward(frame, fds)
-        return self.casting.tree.has_cast(target)
 
     def _watch(self, link: Link, name: str) -> None:
         record = self.procs.get(name)

@@ -126,6 +126,13 @@ class Casting:
         self.tree.answer(root, port, rank, status, parts)
         return True
 
+    def pass_up(self, frame: Frame, target: str, fds: Sequence[int]) -> bool:
+        """Send on what is for a process that has cast to this host. False: it has not."""
+        above = self.tree.way_up(target)
+        if above is not None and frame.kind == kinds.REPLY:
+            above.forward(frame, fds)
+        return self.tree.has_cast(target)
+
     def close(self) -> None:
         """End the links to other agents."""
         for link in self._below.values():

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from danaus._net.link import Link
     from danaus._wire.frame import Frame
 
-__all__ = ["Cast", "Ground", "Group", "Tree", "cast_name", "port_of"]
+__all__ = ["Cast", "Ground", "Group", "Tree", "cast_name", "port_of", "root_of"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode

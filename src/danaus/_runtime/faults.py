@@ -101,11 +101,6 @@ class Faults:
                     self._rank_failed(mesh, rank, self._describe_rank(proc, mesh, rank), proc)
         self._carry_out()
 
-    def owns(self, proc: str) -> bool:
-        """Whether an actor of this process has made the mesh that a process is of."""
-        with self._lock:
-            return any(mesh.has(proc) for mesh in self.owned.values())
-
     def actor_started(self, cell: ActorCell) -> None:
         """An actor lives here from now on; its owner's death is its end."""
         birth = cell.birth
@@ -267,20 +262,19 @@ class Faults:
     def agent_died(self, address: str, why: str) -> None:
         """The link to an agent has ended: everything on its host is gone."""
         words = self.last_words(address)
-        self._runtime.outbox.trees.host_lost(address)
         if self.on_agent_lost is not None:
             self.on_agent_lost(address, why)
         with self._lock:
             procs = {p for m in self.owned.values() for p, a in m.targets if a == address}
-        procs.update(self._runtime.routes.known_at(address))
         text = f"it is gone with its host's agent ({why})" + (f": {words}" if words else "")
-        if address in self._runtime.routes.refusals:
+        routes = self._runtime.routes
+        if address in routes.refusals:
             text = f"it could not be started: {why}"
         expected = self.closing or address in self.ending
-        host = self._runtime.routes.host_names.get(address, "")
+        host = routes.host_names.get(address, "")
         report = {"text": text, "stopping": expected, "cause": address, "host": host}
-        for proc in procs:
-            self._runtime.routes.bury(proc, report)
+        for proc in {*procs, *routes.known_at(address)}:
+            routes.bury(proc, report)
 
     def actor_died(
         self, cell: ActorCell, failure: MeshFailure, cause: str, *, in_cleanup: bool = False

@@ -65,7 +65,7 @@ class Runtime:
         self.faults = Faults(self)
         self.control = Control(self)
         self.routes = Routes(
-            me, self.reactor, self._on_frame, self.faults.proc_died, self.faults.agent_died
+            me, self.reactor, self._on_frame, self.faults.proc_died, self._agent_lost
         )
         self.routes.own_address = lambda: self.address_of(me, None)
         self.cells: dict[str, ActorCell] = {}
@@ -142,6 +142,10 @@ class Runtime:
         if self.root is not None and actor == self.root.actor_instance.uid:
             return self.root
         return Context(Instance(self, actor, name=actor, class_name="", rank=Point(0, _SINGLE)))
+
+    def _agent_lost(self, address: str, why: str) -> None:
+        self.outbox.trees.host_lost(address)
+        self.faults.agent_died(address, why)
 
     # receiving, on the driving thread
 

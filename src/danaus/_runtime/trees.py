@@ -255,7 +255,8 @@ class Trees:
         alive = [proc for proc in known if proc not in routes.dead]
         agent = routes.agents.get(host)
         if agent is not None and alive:
-            owned = [proc for proc in alive if self._runtime.faults.owns(proc)]
+            meshes = list(self._runtime.faults.owned.values())
+            owned = [proc for proc in alive if any(mesh.has(proc) for mesh in meshes)]
             agent.send_small(kinds.STOP_PROCS, _encode((owned, text, 0.0)), b"")
         for proc in alive:
             routes.bury(proc, report)
