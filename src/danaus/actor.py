@@ -16,6 +16,7 @@ Example:
 
 from __future__ import annotations
 
+from danaus._mesh.accumulator import Accumulator
 from danaus._mesh.actor import Actor, concurrent_endpoint, endpoint
 from danaus._mesh.actor_mesh import ActorMesh
 from danaus._mesh.client import (
@@ -27,7 +28,7 @@ from danaus._mesh.client import (
     unhandled_fault_hook,
 )
 from danaus._mesh.controllers import get_or_spawn_controller
-from danaus._mesh.endpoint import Accumulator, Endpoint, ValueStream, as_endpoint, send
+from danaus._mesh.endpoint import Endpoint, ValueStream, as_endpoint, send
 from danaus._mesh.host_mesh import (
     BootstrapCommand,
     HostMesh,

@@ -137,6 +137,37 @@ def test_an_accumulator_folds_what_comes_up(diaries: Diary):
     assert total == sum(range(EVERYBODY))
 
 
+def test_replies_are_combined_on_the_hosts_and_few_come_to_the_caller(diaries: Diary):
+    sums = Accumulator[np.ndarray, np.ndarray](
+        diaries.array, np.zeros(100_000), np.add, reduce=np.add
+    )
+    sums.accumulate(100_000).get(PATIENCE)
+    before = context().actor_instance.runtime.statistics()["bytes_received"]
+
+    total = sums.accumulate(100_000).get(PATIENCE)
+
+    assert np.array_equal(total, np.full(100_000, sum(range(EVERYBODY))))
+    received = context().actor_instance.runtime.statistics()["bytes_received"] - before
+    assert received < 4 * 800_000  # of 14 arrays of 800,000 bytes
+
+
+def test_what_combining_raises_is_raised_by_the_caller(diaries: Diary):
+    def refuse(_one: int, _other: int) -> int:
+        raise ArithmeticError("cannot be combined")
+
+    total = Accumulator[int, int](diaries.note, 0, operator.add, reduce=refuse).accumulate("x")
+
+    with pytest.raises(ActorError, match="cannot be combined"):
+        total.get(PATIENCE)
+
+
+def test_an_exception_is_raised_whatever_is_combined(diaries: Diary):
+    total = Accumulator[int, int](diaries.fail, 0, operator.add, reduce=operator.add).accumulate(9)
+
+    with pytest.raises(ActorError, match="rank 9 fails"):
+        total.get(PATIENCE)
+
+
 def test_ports_that_travel_down_are_written_to_from_everywhere(diaries: Diary):
     port, receiver = Channel[int].open()
 

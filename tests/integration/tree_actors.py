@@ -3,6 +3,8 @@
 import os
 import threading
 
+import numpy as np
+
 from danaus.actor import Actor, Port, current_rank, endpoint
 
 
@@ -32,6 +34,10 @@ class Diary(Actor):
     @endpoint
     def give(self, size: int) -> bytes:
         return bytes(current_rank().rank for _ in range(size))
+
+    @endpoint
+    def array(self, size: int) -> np.ndarray:
+        return np.full(size, float(current_rank().rank))
 
     @endpoint
     def fail(self, rank: int) -> int:

@@ -9,7 +9,6 @@ from random import choice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from danaus._runtime.collect import ManyReplies, OneReply, StreamReplies
-from danaus._runtime.future import Future, new_future
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._runtime.process import context
 from danaus._shape import ValueMesh
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from danaus._mesh.actor_ref import ActorRef
     from danaus._runtime.context import Context
     from danaus._runtime.endpoints import Signature
+    from danaus._runtime.future import Future
     from danaus._runtime.outbox import Target
     from danaus._runtime.ports import Port
     from danaus._runtime.router import Runtime
 
-__all__ = ["Accumulator", "Endpoint", "ValueStream", "as_endpoint", "send"]
+__all__ = ["Endpoint", "ValueStream", "as_endpoint", "send"]
 
-A = TypeVar("A")
 R = TypeVar("R")
 
 
@@ -98,19 +97,34 @@ class Endpoint:
             ActorError: The exception of the lowest rank that raised one; all have answered then.
             SupervisionError: One died, or was dead.
         """
+        shape = self._actors.reply_shape()
+        return self.call_and_assemble(functools.partial(ValueMesh, shape), b"", args, kwargs)
+
+    def call_and_assemble(
+        self,
+        assemble: Callable[[list[Any]], Any],
+        combine: bytes,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Future[Any]:
+        """Call all; a future of what ``assemble`` makes of the values, by ascending ranks.
+
+        Args:
+            assemble: Called by who waits for the future.
+            combine: A pickled function that may combine values on their way; empty for none.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+        """
         self._signature.check(args, kwargs)
         actors = self._actors
         caller = context()
         me = caller.actor_instance.runtime
         targets = actors.targets()
         call = self._outgoing()
+        call.combine = combine
         failure = me.faults.check(actors.uid, actors.base_ranks())
-        shape = actors.reply_shape()
         collector = ManyReplies(
-            me.reactor,
-            [(proc, rank) for proc, _, rank in targets],
-            call,
-            functools.partial(ValueMesh, shape),
+            me.reactor, [(proc, rank) for proc, _, rank in targets], call, assemble
         )
         if failure is not None:
             collector.future.set_error(
@@ -330,41 +344,3 @@ def as_endpoint(
     if not isinstance(not_an_endpoint, NotAnEndpoint):
         raise ValueError("expected an method of a spawned actor")  # noqa: TRY004  # compatible
     return not_an_endpoint.as_endpoint(explicit_response_port=explicit_response_port)
-
-
-class Accumulator(Generic[A, R]):
-    """Folds the replies of all actors of a mesh as they arrive.
-
-    Example:
-        >>> Accumulator(mesh.loss, 0.0, operator.add).accumulate(batch).get()
-    """
-
-    def __init__(self, endpoint: Endpoint, identity: A, combine: Callable[[A, R], A]) -> None:
-        self._endpoint = endpoint
-        self._identity = identity
-        self._combine = combine
-
-    def accumulate(self, /, *args: Any, **kwargs: Any) -> Future[A]:
-        """Call all; a future of the fold, which starts at the identity."""
-        stream = list(self._endpoint.stream(*args, **kwargs))
-        reactor = context().actor_instance.runtime.reactor
-        result = new_future(reactor, stream[0].call if stream else None)
-        left = len(stream)
-
-        def fold() -> A:
-            value = self._identity
-            for future in stream:
-                value = self._combine(value, future.get())
-            return value
-
-        def arrived() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                result.set_thunk(fold)
-
-        if not stream:
-            result.set_value(self._identity)
-        for future in stream:
-            future.add_callback(arrived)
-        return result

@@ -254,7 +254,7 @@ class Agent:
     def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
         kind = frame.kind
         if kinds.FIRST_OF_TREE <= kind <= kinds.LAST_OF_TREE:
-            self.casting.tree.on_frame(link, frame, fds)
+            self.casting.on_frame(link, frame, fds)
             return
         routing = _decode(frame.routing)
         if kind < kinds.FIRST_CONTROL:
@@ -423,8 +423,7 @@ class Agent:
         self.procs.pop(record.id, None)
         report["host"] = self.name
         self._bury(record.id, report)
-        self.casting.tree.proc_lost(record.id)
-        self.casting.tree.host_lost(record.id)
+        self.casting.proc_lost(record.id)
         record.watchers.add(record.owner)
         for watcher in record.watchers:
             self.tell(watcher, kinds.PROC_EXIT, [record.id, report])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from danaus._net.dial import open_link
-from danaus._net.shared import take_parts
-from danaus._proc.tree import Cast, Tree
+from danaus._net.shared import share, take_parts
+from danaus._proc.group import Cast
+from danaus._proc.tree import Tree
 from danaus._proc.versions import versions
 from danaus._wire import kinds
+from danaus._wire.tree_frames import Batch, decode_batch, encode_batch
 from danaus.errors import JobKeyError
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Casting"]
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
 
 
 class Casting:
@@ -39,6 +43,9 @@ class Casting:
         """Links to other agents, by address."""
         self._name = f"agent {os.getpid()} {os.urandom(8).hex()}"
         self.tree = Tree(self)
+        self._tokens = count()
+        self._combined: dict[int, tuple[str, str, Batch]] = {}
+        """(proc, host above, replies) that a proc is combining."""
 
     # what the tree stands on
 
@@ -92,6 +99,44 @@ class Casting:
 
     def consume(self, cast: str, entries: Sequence[Entry], lost: Sequence[int]) -> None:
         """Not here: an agent sends no casts of its own."""
+
+    def combine(self, host: str, batch: Batch, function: bytes) -> bool:
+        """Let a proc of this host combine replies: an agent runs no code of users."""
+        record = next((one for one in self._agent.procs.values() if one.ready), None)
+        if record is None or record.link is None:
+            return False
+        token = next(self._tokens)
+        self._combined[token] = (record.id, host, batch)
+        routing, parts = encode_batch(batch)
+        payload = share(parts)
+        try:
+            record.link.send(kinds.COMBINE, _encode((token, routing, function)), payload)
+        finally:
+            payload.close()
+        return True
+
+    def on_frame(self, link: Link, frame: Frame, fds: Sequence[int]) -> None:
+        """A frame of a host above, of a sending process, or of a proc that has combined."""
+        if frame.kind == kinds.COMBINE:
+            self._on_combined(frame, fds)
+        else:
+            self.tree.on_frame(link, frame, fds)
+
+    def _on_combined(self, frame: Frame, fds: Sequence[int]) -> None:
+        token, routing = _decode(frame.routing)
+        asked = self._combined.pop(token, None)
+        if asked is not None:
+            parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
+            self.tree.send_batch(asked[1], decode_batch(routing, parts))
+
+    def proc_lost(self, proc: str) -> None:
+        """A process of this host has ended: what it has not combined goes up as it is."""
+        for token, (asked, host, batch) in list(self._combined.items()):
+            if asked == proc:
+                del self._combined[token]
+                self.tree.send_batch(host, batch)
+        self.tree.proc_lost(proc)
+        self.tree.host_lost(proc)
 
     def unreached(self, host: str) -> None:
         """Not here either."""

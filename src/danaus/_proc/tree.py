@@ -30,7 +30,6 @@ from danaus._core.cast import (
     Deliver,
     Forward,
     HostLost,
-    Relay,
 )
 from danaus._core.gather import GatherNode
 from danaus._core.gather_events import (
@@ -51,6 +50,7 @@ from danaus._core.gather_events import (
 )
 from danaus._core.recent import Recent
 from danaus._net.shared import SharedPayload, received_payload, share, take_parts
+from danaus._proc.group import Cast, Group, cast_name, root_of
 from danaus._wire import kinds
 from danaus._wire.tree_frames import Batch, Branch, CastHead, decode_batch, encode_batch
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from danaus._net.link import Link
     from danaus._wire.frame import Frame
 
-__all__ = ["Cast", "Ground", "Group", "Tree", "cast_name", "port_of", "root_of"]
+__all__ = ["Ground", "Tree"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -68,63 +68,13 @@ _decode_group = msgspec.msgpack.Decoder(tuple[str, str, Branch]).decode
 _GROUPS = 4096
 """Groups that are remembered; one that was forgotten is asked for again."""
 
+_TOGETHER = 0.05
+"""Seconds that replies may wait for others that they can be combined with."""
+
 _SOON = 0.002
 """Seconds that an acknowledgement may wait for others."""
 
 Parts = Sequence[Any]
-
-
-class Group:
-    """Who is called, as far as they are on this host and below it."""
-
-    __slots__ = ("below", "branch", "expected", "id", "relay", "root")
-
-    def __init__(self, name: str, root: str, branch: Branch) -> None:
-        self.id = name
-        self.root = root
-        """The sending process."""
-        self.branch = branch
-        self.below = {one.host: one for one in _descendants(branch)}
-        """The hosts below this one, by address."""
-        self.relay = _relay(branch)
-        self.expected = {host: tuple(one.ranks) for host, one in self.below.items()}
-
-    def here(self) -> list[tuple[int, str]]:
-        """(rank, process) of those on this host."""
-        return list(zip(self.branch.ranks, self.branch.procs, strict=True))
-
-
-def _descendants(branch: Branch) -> list[Branch]:
-    found: list[Branch] = []
-    left = list(branch.below)
-    while left:
-        one = left.pop()
-        found.append(one)
-        left.extend(one.below)
-    return found
-
-
-def _relay(branch: Branch) -> Relay:
-    return Relay(branch.host, tuple(_relay(one) for one in branch.below))
-
-
-class Cast:
-    """A cast that is under way: its head and its body, and the group that it is for."""
-
-    __slots__ = ("group", "head", "payload")
-
-    def __init__(self, head: CastHead, group: Group, payload: SharedPayload) -> None:
-        self.head = head
-        self.group = group
-        self.payload = payload
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the body."""
-        return self.payload.nbytes + sum(len(part) for part in self.payload.inline)
-
-    def __del__(self) -> None:
-        self.payload.close()
 
 
 class Ground(Protocol):
@@ -148,6 +98,10 @@ class Ground(Protocol):
 
     def consume(self, cast: str, entries: Sequence[Entry], lost: Sequence[int]) -> None:
         """Take replies that have come to their root."""
+        ...
+
+    def combine(self, host: str, batch: Batch, function: bytes) -> bool:
+        """Let a process of this host combine replies, then send them up. False: there is none."""
         ...
 
     def unreached(self, host: str) -> None:
@@ -176,6 +130,8 @@ class Tree:
         """Commands that are to be carried out, without the lock: sending may wait for room."""
         self._owed: dict[tuple[bool, str], tuple[list[str], dict[str, int]]] = {}
         """Acknowledgements that are to be sent soon, by (up?, host)."""
+        self._combining: Recent[str, bytes] = Recent(_GROUPS)
+        """Functions that combine replies, by cast."""
         self._tick_at: float | None = None
 
     # from here
@@ -308,7 +264,10 @@ class Tree:
                 subtree=group.relay,
                 local=dict(here),
                 remote=group.expected,
+                flush_after=_TOGETHER if head.combine else None,
             )
+            if head.combine:
+                self._combining[head.cast] = head.combine
             self._queue_gather(self._node.handle(opened, now))
         arrived = CastArrived(
             cast_id=head.cast,
@@ -433,20 +392,26 @@ class Tree:
         if command.to is None:
             self._ground.consume(command.cast_id, command.entries, command.lost)
             return
-        link = self._ground.link_up(command.to)
-        if link is None:
-            return  # it is dead: whoever adopts us gets it
-        entries: Any = list(command.entries)
-        routing, parts = encode_batch(
-            Batch(
-                command.cast_id,
-                command.batch,
-                command.since,
-                command.complete,
-                entries,
-                list(command.lost),
-            )
+        entries: Any = command.entries
+        batch = Batch(
+            command.cast_id,
+            command.batch,
+            command.since,
+            command.complete,
+            entries,
+            command.lost,
         )
+        function = self._combining.get(command.cast_id)
+        if function and len(entries) > 1 and self._ground.combine(command.to, batch, function):
+            return
+        self.send_batch(command.to, batch)
+
+    def send_batch(self, host: str, batch: Batch) -> None:
+        """Send replies to the host above. If it is dead, whoever adopts this one gets them."""
+        link = self._ground.link_up(host)
+        if link is None:
+            return
+        routing, parts = encode_batch(batch)
         payload = share(parts)
         try:
             link.send(kinds.GATHER, routing, payload)
@@ -478,18 +443,3 @@ class Tree:
         link = self._ground.link_up(host) if up else self._ground.link_down(host)
         if owed is not None and link is not None:
             link.send_small(kinds.TREE_ACK, _encode(owed), b"")
-
-
-def cast_name(root: str, port: int, number: int) -> str:
-    """The name of a cast: of one that wants replies, by the port that they go to."""
-    return f"{root}|{port}" if port >= 0 else f"{root}#{number}"
-
-
-def port_of(cast: str) -> int:
-    """The port that the replies to a cast go to."""
-    return int(cast.rpartition("|")[2])
-
-
-def root_of(cast: str) -> str:
-    """The process that has sent a cast."""
-    return cast[: max(cast.rfind("|"), cast.rfind("#"))]

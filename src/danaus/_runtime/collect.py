@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from danaus._runtime.future import Future, new_future
-from danaus._runtime.outcome import FAILED, VALUE, open_error
+from danaus._runtime.outcome import COVERED, FAILED, VALUE, open_error
 from danaus._runtime.outgoing import OutgoingCall
 from danaus._wire.codec import Parts, loads
 from danaus.errors import MeshFailure, SupervisionError
@@ -136,7 +136,7 @@ class ManyReplies:
             status, take = reply
             if status == VALUE:
                 values.append(loads(take()))
-            else:
+            elif status != COVERED:
                 raise open_error(status, take(), self.call.endpoint)
         return self._assemble(values)
 

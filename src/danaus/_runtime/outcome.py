@@ -23,6 +23,7 @@ from danaus.errors import (
 )
 
 __all__ = [
+    "COVERED",
     "FAILED",
     "RAISED",
     "VALUE",
@@ -39,6 +40,9 @@ RAISED = 1
 """The parts are a closed exception (`close_error`)."""
 FAILED = 2
 """The parts are a closed failure (`close_failure`): what was called is dead."""
+
+COVERED = 3
+"""The reply is part of that of a lower rank, with which it was combined."""
 
 _OURS = ("/danaus/_runtime/", "/danaus/_wire/", "/cloudpickle/")
 """Where the frames lie that are none of the user's."""

@@ -10,7 +10,16 @@ __all__ = ["OutgoingCall"]
 class OutgoingCall:
     """What an error text and the detection of cycles need to know of a call."""
 
-    __slots__ = ("actor", "class_name", "mesh_name", "method", "port", "targets", "where")
+    __slots__ = (
+        "actor",
+        "class_name",
+        "combine",
+        "mesh_name",
+        "method",
+        "port",
+        "targets",
+        "where",
+    )
 
     def __init__(self, actor: str, mesh_name: str, class_name: str, method: str) -> None:
         self.actor = actor
@@ -23,6 +32,8 @@ class OutgoingCall:
         self.targets: Sequence[tuple[str, str, int]] = ()
         """(process, address of its agent, rank) of those that were called."""
 
+        self.combine = b""
+        """A pickled function with which replies are combined on their way; empty for none."""
         self.where: object = None
         """Equal for calls to the same processes, in the same order; None for one alone."""
 

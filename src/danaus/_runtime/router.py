@@ -153,8 +153,6 @@ class Runtime:
         kind = frame.kind
         if kinds.FIRST_OF_TREE <= kind <= kinds.LAST_OF_TREE:
             self.outbox.trees.on_frame(link, frame, fds)
-            for fd in fds:
-                os.close(fd)
             return
         routing = _decode(frame.routing)
         if kind >= kinds.FIRST_CONTROL:

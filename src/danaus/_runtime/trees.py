@@ -6,6 +6,7 @@ its sender thus grows with the fan-out (`max_cast_fanout`), not with the number 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,13 @@ from danaus import _config
 from danaus._core.cast import Relay, plan_tree
 from danaus._core.recent import Recent
 from danaus._net.address import is_tcp
-from danaus._proc.tree import Cast, Group, Tree, cast_name, port_of
+from danaus._net.shared import take_parts
+from danaus._proc.group import Cast, Group, cast_name, port_of
+from danaus._proc.tree import Tree
 from danaus._runtime.call import Taker
+from danaus._runtime.combining import Combining
 from danaus._wire import kinds
-from danaus._wire.tree_frames import Branch, CastHead, Numbers
+from danaus._wire.tree_frames import Batch, Branch, CastHead, Numbers
 from danaus.errors import JobKeyError, MeshFailure
 
 if TYPE_CHECKING:
@@ -70,6 +74,7 @@ class Trees:
         self._routes = runtime.routes
         self._tree = Tree(self)
         self._audiences: Recent[Any, Audience] = Recent(_AUDIENCES)
+        self._combining = Combining()
         self._casts = count()
         self._groups = count()
         self.awaited: dict[int, Audience] = {}
@@ -149,6 +154,7 @@ class Trees:
             call.port,
             extent,
             numbers,
+            call.combine,
         )
         self._tree.cast(head, group, payload)
 
@@ -157,9 +163,15 @@ class Trees:
         if self.awaited.pop(port, None) is not None:
             self._tree.close(cast_name(self._runtime.id, port, 0))
 
-    def on_frame(self, link: Link, frame: Frame, fds: Sequence[int]) -> None:
-        """A frame of a host below."""
-        self._tree.on_frame(link, frame, fds)
+    def on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        """A frame of a host below, or replies that this host's agent wants combined."""
+        if frame.kind == kinds.COMBINE:
+            parts: Any = take_parts(frame, fds.pop()) if fds else frame.parts
+            self._combining.put(link, frame.routing, parts)
+        else:
+            self._tree.on_frame(link, frame, fds)
+        for fd in fds:
+            os.close(fd)
 
     def host_lost(self, address: str) -> None:
         """The link to an agent has ended."""
@@ -236,6 +248,11 @@ class Trees:
         if collector.on_failure(rank, failure):
             self._runtime.ports.pop(port, None)
             self.close(port)
+
+    def combine(self, host: str, batch: Batch, function: bytes) -> bool:
+        """Not at the root: what comes up to it is folded by whoever waits."""
+        del host, batch, function
+        return False
 
     def unreached(self, host: str) -> None:
         """A host may lack a message, so none that comes after it can be handled there.

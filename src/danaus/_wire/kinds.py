@@ -64,7 +64,7 @@ HERE = 8
 """[to, from]: first frame of the process that was dialled: the connection has come to it"""
 
 FIRST_CONTROL = 16
-FIRST_OF_TREE, LAST_OF_TREE = 30, 38
+FIRST_OF_TREE, LAST_OF_TREE = 30, 39
 
 READY = 16
 """[]: proc to its agent, first of all: it runs"""
@@ -117,6 +117,9 @@ GROUP_END = 37
 TREE_LOST = 38
 """[sending process, host]: there is no way to that host, and it may lack a cast"""
 
+COMBINE = 39
+"""[token, routing of a `GATHER`, function]: agent to proc: combine these replies; the proc answers
+with [token, routing] and the batch that is left"""
 LOG_END = 40
 """[client, mesh, host, pid, asked for?]: a proc whose output was sent has ended"""
 LOG_WINDOW = 41

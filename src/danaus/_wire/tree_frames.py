@@ -99,6 +99,8 @@ class CastHead(msgspec.Struct, array_like=True, frozen=True):
     """Of the root, for the replies; -1 where none are wanted."""
     extent: bytes
     numbers: Numbers
+    combine: bytes = b""
+    """A pickled function that combines two replies into one; empty where all are wanted."""
 
 
 class Batch(NamedTuple):

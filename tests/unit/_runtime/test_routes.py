@@ -136,7 +136,8 @@ def test_a_process_whose_agent_is_gone_is_dead(process: Process, agent: Agent):
     assert process.routes.to("proc", agent.address) is None
     assert process.routes.to("proc", agent.address) is None
 
-    report = {"text": "it is gone with its host's agent", "cause": agent.address}
+    text = "it is gone with its host's agent"
+    report = {"text": text, "cause": agent.address, "host": ""}
     assert process.dead == [("proc", report)]
 
 
