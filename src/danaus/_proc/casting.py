@@ -11,7 +11,6 @@ import msgspec
 
 from danaus._net.dial import open_link
 from danaus._net.shared import share, take_parts
-from danaus._proc.group import Cast
 from danaus._proc.tree import Tree
 from danaus._proc.versions import versions
 from danaus._wire import kinds
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from danaus._core.gather_events import Entry
     from danaus._net.link import Link
     from danaus._proc.agent import Agent
+    from danaus._proc.group import Cast
     from danaus._wire.frame import Frame
 
 __all__ = ["Casting"]
