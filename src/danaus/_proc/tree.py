@@ -71,8 +71,9 @@ _GROUPS = 4096
 _TOGETHER = 0.05
 """Seconds that replies may wait for others that they can be combined with."""
 
-_SOON = 0.002
-"""Seconds that an acknowledgement may wait for others."""
+_SOON = 0.02
+"""Seconds that an acknowledgement may wait for others. Nobody waits for one; until it comes, what
+it is for is kept."""
 
 Parts = Sequence[Any]
 
@@ -281,16 +282,21 @@ class Tree:
         self._queue_casts(self._relay.handle(arrived, now))
 
     def _on_batch(self, child: str, batch: Batch) -> None:
-        self._gather(
-            BatchArrived(
-                cast_id=batch.cast,
-                child=child,
-                batch=batch.number,
-                since=batch.since,
-                entries=batch.entries,
-                lost=batch.lost,
-            )
+        arrived = BatchArrived(
+            cast_id=batch.cast,
+            child=child,
+            batch=batch.number,
+            since=batch.since,
+            entries=batch.entries,
+            lost=batch.lost,
         )
+        now = time.monotonic()
+        with self._lock:
+            self._queue_gather(self._node.handle(arrived, now))
+            if batch.complete:  # all below the child have answered, so they have the cast
+                event = CastAcknowledged(cast_id=batch.cast, child=child)
+                self._queue_casts(self._relay.handle(event, now))
+        self._carry_out()
 
     def _on_acknowledged(self, peer: str, casts: list[str], batches: dict[str, int]) -> None:
         now = time.monotonic()
@@ -401,6 +407,9 @@ class Tree:
             entries,
             command.lost,
         )
+        owed = self._owed.get((True, command.to))
+        if owed is not None and command.complete and command.cast_id in owed[0]:
+            owed[0].remove(command.cast_id)  # the replies say as much
         function = self._combining.get(command.cast_id)
         if function and len(entries) > 1 and self._ground.combine(command.to, batch, function):
             return
@@ -441,5 +450,5 @@ class Tree:
         with self._lock:
             owed = self._owed.pop((up, host), None)
         link = self._ground.link_up(host) if up else self._ground.link_down(host)
-        if owed is not None and link is not None:
+        if owed is not None and link is not None and any(owed):
             link.send_small(kinds.TREE_ACK, _encode(owed), b"")
