@@ -166,7 +166,9 @@ def _agents(count: int, folder: Path) -> Generator[list[str]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description="What many hosts cost the process that casts to them."
+    )
     parser.add_argument("--hosts", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--fanouts", type=int, nargs="+", default=[16, FLAT])
     parser.add_argument("--repeat", type=int, default=20)

@@ -1,0 +1,219 @@
+"""What a cast over so many hosts costs: messages, bytes and seconds, at the root and per level.
+
+A model of few terms, each measured: what a frame costs who sends or receives it, what a byte costs,
+what a receiver's reply costs the caller, and how long a frame is on its way.
+`benchmarks.many_hosts` measures real agents; with its figures (``--figures FILE``) the model is
+fitted to the smaller meshes, and checked against the largest.
+
+    python -m benchmarks.scale_model --hosts 256 1000 10000 100000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Costs", "Level", "Prediction", "fit", "levels", "main", "predict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What things cost. The defaults are of a server with two cores, in 2026."""
+
+    frame_s: float = 60e-6
+    """Processor time of a frame, sent or received, with TLS."""
+    reply_s: float = 6e-6
+    """Processor time of the caller for each reply of a call."""
+    byte_s: float = 1.2e-9
+    """Processor time of a byte, sent or received, with TLS."""
+    hop_s: float = 100e-6
+    """From a frame's last byte written to its handling at the next host."""
+    head_bytes: int = 150
+    """Of a cast without its argument."""
+    batch_bytes: int = 90
+    """Of a frame of equal replies, however many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Hosts at one distance from the root."""
+
+    depth: int
+    hosts: int
+    """Count of hosts there."""
+    children: int
+    """Most hosts below one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Of one call of all ranks, whose argument and replies have the bytes given."""
+
+    hosts: int
+    fanout: int
+    depth: int
+    root_frames: int
+    """Sent and received by the caller."""
+    root_bytes: float
+    root_broadcast_s: float
+    """Processor time of the caller for a broadcast."""
+    root_call_s: float
+    """Processor time of the caller for a call."""
+    down_s: float
+    """Until the last host has the cast."""
+    call_s: float
+    """Until the caller has all replies, if the ranks answer at once."""
+
+
+def levels(hosts: int, fanout: int) -> list[Level]:
+    """The shape of the tree over so many hosts, the root first.
+
+    Example:
+        >>> [(level.hosts, level.children) for level in levels(7, 2)]
+        [(1, 2), (2, 2), (4, 1), (1, 0)]
+    """
+    found: list[Level] = []
+    sizes = {hosts: 1}  # of the parts of the mesh below the hosts of a level: how many there are
+    while sizes:
+        below: dict[int, int] = {}
+        for size, count in sizes.items():
+            children = min(fanout, size)
+            for part in range(children):
+                rest = size * (part + 1) // children - size * part // children - 1
+                below[rest] = below.get(rest, 0) + count
+        most = max(min(fanout, size) for size in sizes)
+        found.append(Level(len(found), sum(sizes.values()), most))
+        sizes = below
+    return found
+
+
+def predict(  # of a call
+    hosts: int,
+    fanout: int,
+    *,
+    ranks_per_host: int = 1,
+    argument_bytes: int = 0,
+    reply_bytes: int = 0,
+    costs: Costs = Costs(),  # frozen
+) -> Prediction:
+    """What a call on all ranks of so many hosts costs.
+
+    Args:
+        hosts: Count of hosts.
+        fanout: Most hosts that a host passes a cast on to; ``hosts`` for no tree.
+        ranks_per_host: Count of ranks of each host.
+        argument_bytes: Of the pickled arguments.
+        reply_bytes: Of a reply, if they all differ; 0 for equal ones, which travel once.
+        costs: What things cost.
+    """
+    shape = levels(hosts, fanout)
+    ranks = hosts * ranks_per_host
+    children = shape[0].children
+    down_bytes = children * (costs.head_bytes + argument_bytes)
+    up_bytes = children * costs.batch_bytes + ranks * reply_bytes
+    frame_down = costs.frame_s + (costs.head_bytes + argument_bytes) * costs.byte_s
+    broadcast = children * frame_down
+    # A cast, its replies, and the acknowledgement of these.
+    call = (
+        broadcast + children * 2 * costs.frame_s + up_bytes * costs.byte_s + ranks * costs.reply_s
+    )
+    down = 0.0
+    up = 0.0
+    below = float(ranks)
+    for level in shape[:-1]:
+        # The last child gets it after its siblings; each then takes it in and begins.
+        down += level.children * frame_down + costs.hop_s + costs.frame_s
+        up += level.children * costs.frame_s + costs.hop_s + below * reply_bytes * costs.byte_s
+        below /= max(1, level.children)
+    return Prediction(
+        hosts=hosts,
+        fanout=fanout,
+        depth=len(shape) - 1,
+        root_frames=3 * children,
+        root_bytes=float(down_bytes + up_bytes),
+        root_broadcast_s=broadcast,
+        root_call_s=call,
+        down_s=down,
+        call_s=down + up + ranks * costs.reply_s,
+    )
+
+
+def fit(figures: Sequence[Mapping[str, Any]]) -> Costs:
+    """Costs from what `benchmarks.many_hosts` has measured of trees, the largest mesh left out.
+
+    By least squares: a call costs so much a frame, and so much a reply.
+    """
+    trees = [one for one in figures if one["fanout"] < one["hosts"]]
+    largest = max(one["hosts"] for one in trees)
+    base = [one for one in trees if one["hosts"] < largest] or trees
+    frames = sum(one["broadcast"]["frames_sent"] for one in base)
+    head = sum(one["broadcast"]["bytes_sent"] for one in base) / frames
+    ff = fr = rr = fc = rc = 0.0
+    for one in base:
+        call, replies = one["call"], one["hosts"]
+        count = call["frames_sent"] + call["frames_received"]
+        ff, fr, rr = ff + count**2, fr + count * replies, rr + replies**2
+        fc, rc = fc + count * call["processor_s"], rc + replies * call["processor_s"]
+    determinant = ff * rr - fr**2
+    frame_s = (fc * rr - rc * fr) / determinant if determinant else fc / ff
+    reply_s = (rc * ff - fc * fr) / determinant if determinant else 0.0
+    return Costs(frame_s=max(frame_s, 1e-6), reply_s=max(reply_s, 1e-6), head_bytes=round(head))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; with measured figures, also how far the model is from them."""
+    parser = argparse.ArgumentParser(description="What a cast over many hosts costs.")
+    parser.add_argument("--hosts", type=int, nargs="+", default=[256, 1000, 10_000, 100_000])
+    parser.add_argument("--fanouts", type=int, nargs="+", default=[16])
+    parser.add_argument("--per-host", type=int, default=1, help="ranks of each host")
+    parser.add_argument("--figures", type=Path, help="what many_hosts has written with --json")
+    arguments = parser.parse_args(argv)
+    costs = Costs()
+    if arguments.figures:
+        figures = json.loads(arguments.figures.read_text())
+        costs = fit(figures)
+        print(f"fitted: {costs}\n")
+        _compare(figures, costs)
+    print(
+        "| hosts | fan-out | depth | frames at the root | broadcast, root | call, root | down | call |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for hosts in arguments.hosts:
+        for fanout in (*arguments.fanouts, hosts):
+            p = predict(hosts, fanout, ranks_per_host=arguments.per_host, costs=costs)
+            print(
+                f"| {hosts} | {'flat' if fanout == hosts else fanout} | {p.depth} | {p.root_frames} "
+                f"| {_ms(p.root_broadcast_s)} | {_ms(p.root_call_s)} | {_ms(p.down_s)} "
+                f"| {_ms(p.call_s)} |"
+            )
+    return 0
+
+
+def _compare(figures: Sequence[Mapping[str, Any]], costs: Costs) -> None:
+    print(
+        "| hosts | fan-out | broadcast, measured | model | ratio | call, measured | model | ratio |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for one in figures:
+        p = predict(one["hosts"], min(one["fanout"], one["hosts"]), costs=costs)
+        broadcast, call = one["broadcast"]["processor_s"], one["call"]["processor_s"]
+        flat = "flat" if one["fanout"] >= one["hosts"] else one["fanout"]
+        print(
+            f"| {one['hosts']} | {flat} | {_ms(broadcast)} | {_ms(p.root_broadcast_s)} "
+            f"| {p.root_broadcast_s / broadcast:.2f} | {_ms(call)} | {_ms(p.root_call_s)} "
+            f"| {p.root_call_s / call:.2f} |"
+        )
+    print()
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

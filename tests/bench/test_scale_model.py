@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.scale_model import Costs, Level, fit, levels, predict
+from benchmarks.simulated_hosts import ROOT, SimulatedHosts
+
+
+def test_the_shape_is_that_of_the_trees_that_are_planned():
+    assert levels(7, 2) == [Level(0, 1, 2), Level(1, 2, 2), Level(2, 4, 1), Level(3, 1, 0)]
+    assert levels(5, 5) == [Level(0, 1, 5), Level(1, 5, 0)]
+
+
+@given(st.integers(1, 300), st.integers(2, 20))
+def test_the_model_counts_the_messages_of_the_simulation(hosts: int, fanout: int):
+    predicted = predict(hosts, fanout)
+    simulated = SimulatedHosts(hosts, fanout).cast()
+
+    assert sum(level.hosts for level in levels(hosts, fanout)) == hosts + 1
+    assert predicted.depth == simulated.depth
+    # In the simulation an acknowledgement of the cast goes up beside the replies.
+    children = min(hosts, fanout)
+    assert simulated.sent[ROOT] + simulated.received[ROOT] == predicted.root_frames + children
+
+
+def test_what_a_cast_costs_its_sender_does_not_grow_with_the_hosts():
+    few, many = predict(1000, 16), predict(100_000, 16)
+
+    assert few.root_broadcast_s == many.root_broadcast_s
+    assert few.root_frames == many.root_frames
+    assert many.down_s < 2 * few.down_s
+
+
+def figure(hosts: int, fanout: int, frame_s: float, reply_s: float) -> dict[str, object]:
+    cost = {
+        "frames_sent": 2.0 * fanout,
+        "frames_received": 1.0 * fanout,
+        "bytes_sent": 300.0 * fanout,
+        "processor_s": 3 * fanout * frame_s + hosts * reply_s,
+    }
+    return {"hosts": hosts, "fanout": fanout, "broadcast": cost, "call": cost}
+
+
+def test_costs_are_found_in_what_was_measured():
+    figures = [figure(h, f, 5e-5, 7e-6) for h in (64, 128, 256) for f in (8, 16)]
+
+    found = fit(figures)
+
+    assert found.frame_s == pytest.approx(5e-5)
+    assert found.reply_s == pytest.approx(7e-6)
+    assert found.head_bytes == 150
+    assert Costs().frame_s > 0
