@@ -28,6 +28,11 @@ class NetworkHost:
         """The beginning of a command that runs there."""
         return ["ip", "netns", "exec", self.name]
 
+    def reset(self) -> None:
+        """Break every connection that it has, at both ends; new ones can be made."""
+        kill = [*self.inside, "ss", "--kill", "state", "established"]
+        subprocess.run(kill, capture_output=True, check=False)
+
     def cut(self) -> None:
         """Let nothing out any more: it takes packets and answers none, as behind a DROP rule."""
         for half in ("0/25", "128/25"):

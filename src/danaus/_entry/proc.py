@@ -56,6 +56,7 @@ def run_proc(launch: Launch) -> None:
     runtime = Runtime(spec["id"], spec["host"])
     runtime.address = spec["agent"]
     runtime.routes.here = spec["local"]
+    runtime.routes.owner = spec["owner"]
     key = spec.pop("key", None)
     if key:
         keyring.install(JobKey(key))

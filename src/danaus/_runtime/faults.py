@@ -234,7 +234,7 @@ class Faults:
             known = list(self.failed.get(call.actor, {}).values())
         failure = self._describe(proc, call.mesh_name, rank, call.class_name)
         for other in known:
-            if other.pid == failure.pid and other.exit == failure.exit:
+            if failure.pid and (other.pid, other.exit) == (failure.pid, failure.exit):
                 return other
         if mesh is not None and mesh.ranks_of(proc):
             failure.title = mesh.title(mesh.ranks_of(proc)[0])

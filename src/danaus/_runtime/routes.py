@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from danaus._net.remote_link import RemoteLink
     from danaus._wire.frame import Frame
 
-__all__ = ["Routes"]
+__all__ = ["Routes", "is_client"]
 
 _REMEMBERED = 200_000
 """Ended processes that are remembered; more than the largest mesh has."""
@@ -87,6 +87,9 @@ class Routes:
         """Processes that have ended, with the report."""
         self.here = ""
         """In a proc: path of its own agent's Unix socket, by which its neighbours are reached."""
+        self.owner = ""
+        """In a proc: the process that has made it. Its own agent knows the way there, for a proc
+        does not outlive its owner."""
         self.own_address: Callable[[], str] = str
         """Where this process can be asked for."""
         self._addresses: dict[str, str] = {}
@@ -138,7 +141,7 @@ class Routes:
         """A new link to a process; None where its agent is gone."""
         own = self.own_address()
         # Neighbours are reached by the Unix socket, whatever the host is called by others.
-        at = self.here if self.here and address == own else address
+        at = self.here if self.here and (address == own or proc == self.owner) else address
         wish = [kinds.DIAL, self.me, proc, own]
         return open_link(at, wish, self.reactor, self._on_frame, on_lost, proc)
 
@@ -188,8 +191,12 @@ class Routes:
         return self._addresses.get(proc, "")
 
     def known_at(self, address: str) -> list[str]:
-        """Processes of that agent's host that this one has talked to."""
-        return [proc for proc, at in list(self._addresses.items()) if at == address]
+        """Processes of that agent's host that this one has talked to.
+
+        A client is no process of it: the agent is one of several that know the way to it.
+        """
+        known = list(self._addresses.items())
+        return [proc for proc, at in known if at == address and not is_client(proc)]
 
     def adopt(self, fd: int, peer: str, address: str, name: str) -> None:
         """A peer has dialled this process; the agent handed the connection over.
@@ -358,6 +365,11 @@ class Routes:
         self._closed = True
         for link in self.all_links():
             link.abandon()
+
+
+def is_client(process: str) -> bool:
+    """Whether a process is no proc: these are named by mesh and rank, ``mesh.rank-unique``."""
+    return "." not in process
 
 
 def _no_news(_link: Link, _why: str) -> None:

@@ -270,8 +270,10 @@ class Trees:
         text = f"its host at {host} was lost on the way of a cast to it"
         report = {"text": text, "cause": host, "host": routes.host_names.get(host, "")}
         alive = [proc for proc in known if proc not in routes.dead]
+        if not alive:
+            return
         agent = routes.agents.get(host)
-        if agent is not None and alive:
+        if agent is not None:
             meshes = list(self._runtime.faults.owned.values())
             owned = [proc for proc in alive if any(mesh.has(proc) for mesh in meshes)]
             agent.send_small(kinds.STOP_PROCS, _encode((owned, text, 0.0)), b"")
