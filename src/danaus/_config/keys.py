@@ -142,8 +142,9 @@ _HOSTS = (
         "link_resume_within",
         _DURATION,
         default="3s",
-        doc="How long the end of a connection between hosts that was not asked for may last: within "
-        "that time its peer connects again and nothing is lost; later the peer counts as gone.",
+        doc="How long a client's hosts wait for it when its connection has ended without a word: "
+        "within that time it connects again and nothing is lost; later it counts as gone, and its "
+        "procs are ended.",
     ),
 )
 

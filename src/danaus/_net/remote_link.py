@@ -66,7 +66,7 @@ class RemoteLink(Link):
 
     is_local = False
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a link needs
         self,
         reactor: Reactor,
         key: JobKey,
@@ -75,6 +75,7 @@ class RemoteLink(Link):
         peer: str,
         *,
         may_wait: bool,
+        outlasts: bool = False,
     ) -> None:
         self.peer = peer
         self.context: Any = None
@@ -87,7 +88,8 @@ class RemoteLink(Link):
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._may_wait = may_wait
-        limits = events.SessionLimits(resume_within=_config.get("link_resume_within"))
+        longer: float = _config.get("host_dead_after") if outlasts else 0.0
+        limits = events.SessionLimits(resume_within=longer + _config.get("link_resume_within"))
         self._session = Session(peer, os.urandom(8).hex(), _now(), limits)
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -144,9 +146,13 @@ class RemoteLink(Link):
         peer: str,
         *,
         may_wait: bool = True,
+        outlasts: bool = False,
     ) -> RemoteLink:
-        """A link that a peer has dialled; its preface was read."""
-        link = cls(reactor, key, on_frame, on_lost, peer, may_wait=may_wait)
+        """A link that a peer has dialled; its preface was read.
+
+        One that ``outlasts`` waits for the peer to dial again for longer than that tries to.
+        """
+        link = cls(reactor, key, on_frame, on_lost, peer, may_wait=may_wait, outlasts=outlasts)
         link.resume(sock)
         return link
 

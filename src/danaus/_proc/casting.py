@@ -41,7 +41,7 @@ class Casting:
         self._agent = agent
         self._below: dict[str, Link] = {}
         """Links to other agents, by address."""
-        self._name = f"agent {os.getpid()} {os.urandom(8).hex()}"
+        self._name = f"{kinds.AGENT}{os.getpid()} {os.urandom(8).hex()}"
         self.tree = Tree(self)
         self._tokens = count()
         self._combined: dict[int, tuple[str, str, Batch]] = {}

@@ -259,7 +259,14 @@ class Doorway:
             on_lost(link, why)
 
         made = RemoteLink.accept(
-            visit.sock, visit.key, reactor, on_frame, lost, peer, may_wait=False
+            visit.sock,
+            visit.key,
+            reactor,
+            on_frame,
+            lost,
+            peer,
+            may_wait=False,
+            outlasts=peer.startswith(kinds.AGENT) or "." in peer,
         )
         self._links[peer, visit.link] = made
         return made

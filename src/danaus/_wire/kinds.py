@@ -136,6 +136,8 @@ LINK_ACK = 61
 LINK_BYE = 62
 """[reason]: the link is closed on purpose"""
 
+AGENT = "agent "
+"""How the id begins under which an agent introduces itself to another."""
 DIAL = "dial"
 ASK = "ask"
 HELLO = "hello"
