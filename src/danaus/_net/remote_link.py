@@ -57,7 +57,6 @@ _GOODBYE = 5.0
 
 _NO_HANDOVER = "a connection cannot be handed over to another host"
 
-_encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
@@ -148,10 +147,7 @@ class RemoteLink(Link):
         may_wait: bool = True,
         outlasts: bool = False,
     ) -> RemoteLink:
-        """A link that a peer has dialled; its preface was read.
-
-        One that ``outlasts`` waits for the peer to dial again for longer than that tries to.
-        """
+        """A link that was dialled; one that ``outlasts`` waits longer than the peer dials again."""
         link = cls(reactor, key, on_frame, on_lost, peer, may_wait=may_wait, outlasts=outlasts)
         link.resume(sock)
         return link
@@ -295,13 +291,11 @@ class RemoteLink(Link):
         try:
             if self._out.pump(connection):
                 self._room.notify_all()
-        except OSError as error:
-            why = str(error)
+        except BaseException as error:
+            why = str(error) if isinstance(error, OSError) else "interrupted"
             self._reactor.call_soon(lambda: connection.fail(Ending.LOST, why))
-        except BaseException:
-            # A signal handler has raised between two steps: it is not known what was written.
-            self._reactor.call_soon(lambda: connection.fail(Ending.LOST, "interrupted"))
-            raise
+            if not isinstance(error, OSError):
+                raise  # a signal handler has raised, and it is not known what was written
 
     def _wait_for_room(self) -> bool:
         if not self._may_wait or not self._reactor.may_drive():
