@@ -35,7 +35,7 @@ from danaus.actor import (
 from danaus.config import configured
 from danaus.job import JobKey
 
-__all__ = ["Cost", "Scale", "main", "measure"]
+__all__ = ["Cost", "Rank", "Scale", "agents", "main", "measure"]
 
 TOGETHER = 8
 """Agents that are started at the same time."""
@@ -78,7 +78,7 @@ class Scale:
 
 def measure(hosts: int, fanouts: Sequence[int], repeat: int) -> list[Scale]:
     """Start agents, and measure with each fan-out."""
-    with tempfile.TemporaryDirectory() as folder, _agents(hosts, Path(folder)) as addresses:
+    with tempfile.TemporaryDirectory() as folder, agents(hosts, Path(folder)) as addresses:
         key = JobKey.load(Path(folder, "job.key"))
         began = time.perf_counter()
         mesh = attach_to_workers(workers=addresses, key=key)
@@ -133,7 +133,7 @@ def _settle_after(once: Callable[[], object], settle: Callable[[], object]) -> N
 
 
 @contextlib.contextmanager
-def _agents(count: int, folder: Path) -> Generator[list[str]]:
+def agents(count: int, folder: Path) -> Generator[list[str]]:
     """Agents on this machine, and their addresses."""
     key = folder / "job.key"
     JobKey.make().save(key)
