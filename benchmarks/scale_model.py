@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ class Costs:
 
     frame_s: float = 60e-6
     """Processor time of a frame, sent or received, with TLS."""
+    call_s: float = 1e-3
+    """Processor time of the caller for a call of nobody: to wait, and to wake up."""
     reply_s: float = 6e-6
     """Processor time of the caller for each reply of a call."""
     byte_s: float = 1.2e-9
@@ -118,10 +121,10 @@ def predict(  # of a call
     up_bytes = children * costs.batch_bytes + ranks * reply_bytes
     frame_down = costs.frame_s + (costs.head_bytes + argument_bytes) * costs.byte_s
     broadcast = children * frame_down
-    # A cast, its replies, and the acknowledgement of these.
-    call = (
-        broadcast + children * 2 * costs.frame_s + up_bytes * costs.byte_s + ranks * costs.reply_s
-    )
+    # A cast and its replies; where there are relays, an acknowledgement of these.
+    frames = (2 if fanout >= hosts else 3) * children
+    call = costs.call_s + frames * costs.frame_s + ranks * costs.reply_s
+    call += (down_bytes + up_bytes) * costs.byte_s
     down = 0.0
     up = 0.0
     below = float(ranks)
@@ -134,35 +137,42 @@ def predict(  # of a call
         hosts=hosts,
         fanout=fanout,
         depth=len(shape) - 1,
-        root_frames=3 * children,
+        root_frames=frames,
         root_bytes=float(down_bytes + up_bytes),
         root_broadcast_s=broadcast,
         root_call_s=call,
         down_s=down,
-        call_s=down + up + ranks * costs.reply_s,
+        call_s=costs.call_s + down + up + ranks * costs.reply_s,
     )
 
 
 def fit(figures: Sequence[Mapping[str, Any]]) -> Costs:
     """Costs from what `benchmarks.many_hosts` has measured of trees, the largest mesh left out.
 
-    By least squares: a call costs so much a frame, and so much a reply.
+    A frame costs what one of a broadcast does. What a call costs beside its frames is a part that
+    is always the same, and a part for each reply (by least squares).
     """
     trees = [one for one in figures if one["fanout"] < one["hosts"]]
     largest = max(one["hosts"] for one in trees)
     base = [one for one in trees if one["hosts"] < largest] or trees
     frames = sum(one["broadcast"]["frames_sent"] for one in base)
     head = sum(one["broadcast"]["bytes_sent"] for one in base) / frames
-    ff = fr = rr = fc = rc = 0.0
-    for one in base:
-        call, replies = one["call"], one["hosts"]
-        count = call["frames_sent"] + call["frames_received"]
-        ff, fr, rr = ff + count**2, fr + count * replies, rr + replies**2
-        fc, rc = fc + count * call["processor_s"], rc + replies * call["processor_s"]
-    determinant = ff * rr - fr**2
-    frame_s = (fc * rr - rc * fr) / determinant if determinant else fc / ff
-    reply_s = (rc * ff - fc * fr) / determinant if determinant else 0.0
-    return Costs(frame_s=max(frame_s, 1e-6), reply_s=max(reply_s, 1e-6), head_bytes=round(head))
+    frame_s = sum(one["broadcast"]["processor_s"] for one in base) / frames
+    beside = [
+        one["call"]["processor_s"]
+        - frame_s * (one["call"]["frames_sent"] + one["call"]["frames_received"])
+        for one in base
+    ]
+    hosts = [one["hosts"] for one in base]
+    slope, always = 0.0, sum(beside) / len(beside)
+    if len(set(hosts)) > 1:
+        slope, always = statistics.linear_regression(hosts, beside)
+    return Costs(
+        frame_s=frame_s,
+        call_s=max(always, 0.0),
+        reply_s=max(slope, 1e-6),
+        head_bytes=round(head),
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
