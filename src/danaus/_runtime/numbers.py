@@ -40,8 +40,9 @@ class _Lane:
         """(rank, extra) of members of the group; None when it must be looked up again."""
 
     def next(self, proc: str) -> int:
-        number = self.extra.get(proc, 0)
-        self.extra[proc] = number + 1
+        extra = self.extra
+        number = extra.get(proc, 0)
+        extra[proc] = number + 1
         group = self.group
         if group is not None and proc in group.ranks:
             number += self.usual
@@ -82,17 +83,16 @@ class MessageNumbers:
     """Numbers of all messages that a process sends."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, dict[str, _Lane]] = {}
-        """By receiving mesh of actors, then by sending actor."""
+        self._lanes: dict[tuple[str, str], _Lane] = {}
+        """By receiving mesh of actors and sending actor."""
+        self._sources: dict[str, list[str]] = {}
+        """Who has sent to each mesh of actors."""
         self._lock = threading.Lock()
 
-    def _lane(self, source: str, actor: str) -> _Lane:
-        lanes = self._lanes.get(actor)
-        if lanes is None:
-            lanes = self._lanes[actor] = {}
-        lane = lanes.get(source)
-        if lane is None:
-            lane = lanes[source] = _Lane()
+    def _begin(self, key: tuple[str, str]) -> _Lane:
+        actor, source = key
+        self._sources.setdefault(actor, []).append(source)
+        lane = self._lanes[key] = _Lane()
         return lane
 
     def next(self, source: str, actor: str, proc: str) -> int:
@@ -103,23 +103,27 @@ class MessageNumbers:
             actor: The mesh of the receiving actor.
             proc: The process of the receiving actor.
         """
+        key = (actor, source)
         with self._lock:
-            return self._lane(source, actor).next(proc)
+            lane = self._lanes.get(key)
+            return (lane or self._begin(key)).next(proc)
 
     def next_of(self, source: str, actor: str, group: Members) -> Numbers:
         """Numbers of the next message from an actor to each of many of a mesh."""
+        key = (actor, source)
         with self._lock:
-            return self._lane(source, actor).next_of(group)
+            lane = self._lanes.get(key)
+            return (lane or self._begin(key)).next_of(group)
 
     def forget_mesh(self, actor: str) -> None:
         """A mesh of actors has ended: nothing more is sent to it."""
         with self._lock:
-            self._lanes.pop(actor, None)
+            for source in self._sources.pop(actor, ()):
+                self._lanes.pop((actor, source), None)
 
     def forget_proc(self, proc: str) -> None:
         """A process has ended: nothing more is sent to it."""
         with self._lock:
-            for lanes in self._lanes.values():
-                for lane in lanes.values():
-                    if lane.extra.pop(proc, 0):
-                        lane.exceptions = None
+            for lane in self._lanes.values():
+                if lane.extra.pop(proc, 0):
+                    lane.exceptions = None

@@ -87,7 +87,7 @@ class Outbox:
         call.targets = targets
         payload = self._share(parts)
         try:
-            audience = self.trees.audience(call.where, targets)
+            audience = self.trees.audience(call.where, targets) if len(targets) > 1 else None
             if audience is not None:
                 whole = payload or SharedPayload([len(p) for p in parts], list(parts), -1, 0)
                 numbers = self._numbers.next_of(source_actor, actor, audience)

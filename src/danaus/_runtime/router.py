@@ -151,17 +151,21 @@ class Runtime:
 
     def _on_frame(self, link: Link, frame: Frame, fds: list[int]) -> None:
         kind = frame.kind
-        if kinds.FIRST_OF_TREE <= kind <= kinds.LAST_OF_TREE:
-            self.outbox.trees.on_frame(link, frame, fds)
+        if kind >= kinds.FIRST_CONTROL:
+            self._on_control(link, frame, fds)
             return
         routing = _decode(frame.routing)
-        if kind >= kinds.FIRST_CONTROL:
-            self.control.on_control(link, kind, routing, fds)
-            return
         self.received += 1
         parts: Any = frame.parts  # none of them is missing where there is no shared memory
         taker = Taker(frame, fds[0], None) if fds else Taker(None, -1, parts)
         self.deliver(kind, routing, taker, link)
+
+    def _on_control(self, link: Link, frame: Frame, fds: list[int]) -> None:
+        kind = frame.kind
+        if kinds.FIRST_OF_TREE <= kind <= kinds.LAST_OF_TREE:
+            self.outbox.trees.on_frame(link, frame, fds)
+        else:
+            self.control.on_control(link, kind, _decode(frame.routing), fds)
 
     def deliver(self, kind: int, routing: list[Any], take: Taker, link: Link | None) -> None:
         """Give a message to whom it is for; ``link`` is None when this process sent it."""
@@ -282,12 +286,9 @@ class Runtime:
         port = routing[1]
         collector = self.ports.get(port)
         if collector is not None and collector.on_reply(routing[2], routing[3], take):
-            self._port_done(port)
-
-    def _port_done(self, port: int) -> None:
-        self.ports.pop(port, None)
-        if self.outbox.trees.awaited:
-            self.outbox.trees.close(port)
+            self.ports.pop(port, None)
+            if self.outbox.trees.awaited:
+                self.outbox.trees.close(port)
 
     def fail_targets(
         self, proc: str, failure_for: Callable[[OutgoingCall, int], MeshFailure | None]
@@ -298,7 +299,8 @@ class Runtime:
                 if target == proc:
                     failure = failure_for(collector.call, rank)
                     if failure is not None and collector.on_failure(rank, failure):
-                        self._port_done(port)
+                        self.ports.pop(port, None)
+                        self.outbox.trees.close(port)
                         break
 
     # actors of this process

@@ -153,8 +153,23 @@ def test_an_address_that_was_learnt_is_a_way(process: Process, agent: Agent):
 
     assert process.routes.to("proc", "") is not None
     assert process.routes.address_of("proc") == agent.address
-    assert process.routes.known_at(agent.address) == ["proc"]
     assert agent.accept()[1] == ["dial", "me", "proc", ""]
+
+
+def test_a_client_does_not_end_with_an_agent_that_knows_the_way_to_it(process: Process):
+    process.routes.learn("mesh.0-unique", "tcp://host:1")
+    process.routes.learn("client-unique", "tcp://host:1")
+
+    assert process.routes.known_at("tcp://host:1") == ["mesh.0-unique"]
+
+
+def test_a_proc_reaches_its_owner_by_its_own_agent(process: Process, agent: Agent):
+    process.routes.here = agent.address
+    process.routes.owner = "client-unique"
+
+    assert process.routes.to("client-unique", "tcp://gone:1") is not None
+
+    assert agent.accept()[1][:3] == ["dial", "me", "client-unique"]
 
 
 def test_those_who_are_told_of_a_death_may_need_a_link_themselves(
@@ -281,7 +296,7 @@ def test_asking_goes_on_where_no_descriptor_was_left(
     failures = [1, 1]
 
     def full(address: str, *rest: Any) -> Link | None:
-        if process.routes.known_at(address) and failures:
+        if address == agent.address and failures:
             failures.pop()
             raise OSError(errno.EMFILE, "Too many open files")
         return open_link(address, *rest)
