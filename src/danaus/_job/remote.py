@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait
@@ -13,6 +14,9 @@ from danaus._mesh.workers import attach_to_workers, shut_down
 from danaus._net.job_key import JobKey
 from danaus._proc.output import state_directory
 from danaus._runtime.process import existing_runtime
+
+if TYPE_CHECKING:
+    from danaus._mesh.host_mesh import HostMesh
 
 __all__ = ["RemoteJob", "log_folder"]
 
@@ -35,6 +39,31 @@ class RemoteJob(JobTrait):
         self._key: JobKey | None = None
         self._workers: dict[str, list[str]] = {}
         """Addresses of the workers, by mesh."""
+        self._spares: dict[str, int] = {}
+
+    def keep_spares(self, **meshes: int) -> None:
+        """Have the last hosts of these meshes stand by, instead of being a part of them.
+
+        One of them takes the rank of a host that is gone, when a rank of it is respawned or when a
+        client attaches (see ``spares`` of `attach_to_workers`). This is for the next call of
+        `state`, and each client has its own.
+
+        Args:
+            meshes: Number of spares of each mesh, by its name.
+
+        Raises:
+            ValueError: A number is negative.
+
+        Example:
+            >>> job = SlurmJob({"trainers": 5})
+            >>> job.keep_spares(trainers=1)
+            >>> job.state().trainers.extent
+            {hosts: 4}
+        """
+        for mesh, count in meshes.items():
+            if count < 0:
+                raise ValueError(f"host mesh {mesh!r} cannot have {count} spares")
+        self._spares.update(meshes)
 
     @property
     def _addresses(self) -> list[str]:
@@ -85,9 +114,36 @@ class RemoteJob(JobTrait):
         """What of the running job is gone; None when all workers answer."""
         if not self.active or not self._workers:
             return "it does not run"
-        hosts = attach_to_workers(workers=self._addresses, key=self._key)
-        failure = hosts.initialized.exception(_ANSWER_PATIENCE)
-        return None if failure is None else str(failure)
+        deadline = time.monotonic() + _ANSWER_PATIENCE
+        for hosts in self._attach().values():
+            failure = hosts.initialized.exception(max(0.0, deadline - time.monotonic()))
+            if failure is not None:
+                return str(failure)
+        return None
+
+    def _attach(self) -> dict[str, HostMesh]:
+        """Attach to the workers of all meshes.
+
+        Raises:
+            ValueError: There are more spares than a mesh can have.
+        """
+        for mesh, count in self._spares.items():
+            if count >= len(self._workers.get(mesh, ())):
+                raise ValueError(
+                    f"host mesh {mesh!r} of {len(self._workers.get(mesh, ()))} hosts cannot keep "
+                    f"{count} of them as spares; the job has {', '.join(self._workers)}"
+                )
+        found: dict[str, HostMesh] = {}
+        for mesh, addresses in self._workers.items():
+            count = len(addresses) - self._spares.get(mesh, 0)
+            found[mesh] = attach_to_workers(
+                workers=addresses[:count], spares=addresses[count:], key=self._key, name=mesh
+            )
+        return found
+
+    def _stand_for(self, spec: JobTrait) -> None:
+        if isinstance(spec, RemoteJob):
+            self._spares = dict(spec._spares)
 
     def _create(self, client_script: str | None) -> None:
         if client_script is not None:
@@ -113,12 +169,7 @@ class RemoteJob(JobTrait):
         self._workers = {}
 
     def _state(self) -> JobState:
-        return JobState(
-            {
-                mesh: attach_to_workers(workers=addresses, key=self._key, name=mesh)
-                for mesh, addresses in self._workers.items()
-            }
-        )
+        return JobState(self._attach())
 
     def _record(self) -> dict[str, Any]:
         return {
@@ -134,6 +185,7 @@ class RemoteJob(JobTrait):
             for mesh, addresses in fields["workers"].items()
         }
         self._key = JobKey(fields["key"]) if fields["key"] else None
+        self._spares = {}
 
     def __repr__(self) -> str:
         state = "running" if self.active else "not running"

@@ -128,6 +128,9 @@ class JobTrait(ABC):
         for file in status.files:
             _forget(file, status.apply_id)
 
+    def _stand_for(self, spec: JobTrait) -> None:
+        """This job may be used in place of ``spec``: take from it what is each client's own."""
+
     def _running(self) -> JobTrait:
         """The job that stands for this one."""
         return self._status.job or self
@@ -210,6 +213,7 @@ class JobTrait(ABC):
         found = self._find(file)
         if found is None:
             return None
+        found._stand_for(self)
         why = found._unfit_for(self)  # noqa: SLF001  # a job, too
         if why is None:
             return found

@@ -10,11 +10,11 @@ import msgspec
 
 from danaus import _config
 from danaus._mesh.proc_mesh import ProcMesh, announce
+from danaus._mesh.spares import Host, Spares, answers
 from danaus._mesh.spawner import (
     UNNAMED,
     BootstrapCommand,
     Environment,
-    Host,
     Spawner,
     Wishes,
     default_bootstrap_cmd,
@@ -49,14 +49,16 @@ class HostMesh(MeshTrait):
 
     def __init__(
         self,
-        hosts: Sequence[Host],
+        hosts: list[Host],
         shape: Shape,
         *,
         python: str | None = None,
         end: Callable[[], None] | None = None,
         attached: Future[bool] | None = None,
+        spares: Spares | None = None,
     ) -> None:
         self._all_hosts = hosts
+        self._spares = spares if spares is not None else Spares(hosts)
         self._shape_now = shape
         self._python = python
         self._end_hosts = end
@@ -79,7 +81,13 @@ class HostMesh(MeshTrait):
         return self._shape_now
 
     def _new_with_shape(self, shape: Shape) -> HostMesh:
-        return HostMesh(self._all_hosts, shape, python=self._python, attached=self._attached)
+        return HostMesh(
+            self._all_hosts,
+            shape,
+            python=self._python,
+            attached=self._attached,
+            spares=self._spares,
+        )
 
     def __bool__(self) -> bool:
         return True
@@ -98,6 +106,11 @@ class HostMesh(MeshTrait):
     def is_fake_in_process(self) -> bool:
         """True for hosts that are simulated in this process; never."""
         return False
+
+    @property
+    def spares_left(self) -> int:
+        """Spare hosts that could take the place of one that dies: those that answer now."""
+        return sum(answers(address) for _, address in self._spares.waiting)
 
     def _selected(self) -> list[Host]:
         hosts = self._hosts()
@@ -167,7 +180,7 @@ class HostMesh(MeshTrait):
         sizes = [*self.extent.sizes, *local.sizes]
         shape = Shape([*self._labels, *local.labels], NDSlice.new_row_major(sizes))
         wishes = Wishes(bootstrap, proc_bind, bootstrap_command, env, preload)
-        spawner = Spawner(self, name or UNNAMED, hosts, per, shape, wishes)
+        spawner = Spawner(self, name or UNNAMED, hosts, per, shape, wishes, self._spares)
         mesh = spawner.spawn()
         self._spawned.append(mesh)
         announce(mesh)
@@ -183,6 +196,7 @@ class HostMesh(MeshTrait):
             python=path,
             end=self._end_hosts,
             attached=self._attached,
+            spares=self._spares,
         )
         made._spawned = self._spawned
         return made
@@ -246,7 +260,7 @@ class HostMesh(MeshTrait):
         return self._selected() == other._selected() and self.extent == other.extent
 
     def __hash__(self) -> int:
-        return hash(tuple(self._selected()))
+        return hash(self.extent)  # hosts may be replaced
 
     def __repr__(self) -> str:
         return f"<HostMesh {self.extent}>"
@@ -277,7 +291,7 @@ def _await_answers(hosts: Sequence[Host], future: Future[bool]) -> None:
         future.set_value(True)
 
 
-def _rebuild(hosts: Sequence[Host], shape: Shape, python: str | None) -> HostMesh:
+def _rebuild(hosts: list[Host], shape: Shape, python: str | None) -> HostMesh:
     return HostMesh(hosts, shape, python=python)
 
 

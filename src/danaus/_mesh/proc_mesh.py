@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -12,18 +11,19 @@ from danaus._mesh.actor_mesh import ActorMesh, endpoint_collisions
 from danaus._mesh.actor_ref import ActorRef
 from danaus._mesh.mocks import get_actor_class
 from danaus._mesh.proc_table import ProcTable
+from danaus._mesh.respawner import start_actor
 from danaus._runtime.endpoints import Signature
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.identity import fresh_name
 from danaus._runtime.owned import OwnedMesh
 from danaus._runtime.process import context, runtime
 from danaus._shape import MeshTrait, NDSlice, Shape
-from danaus._wire import kinds
 from danaus._wire.codec import dumps
 from danaus.errors import SerializationError
 
 if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
+    from danaus._mesh.respawner import Respawner
     from danaus._runtime.context import Context
     from danaus._runtime.outbox import Target
     from danaus._runtime.router import Runtime
@@ -79,7 +79,7 @@ class ProcMesh(MeshTrait):
         *,
         host_mesh: HostMesh | None = None,
         owned: bool = False,
-        respawn: Callable[[int], tuple[str, Callable[[], None]]] | None = None,
+        respawner: Respawner | None = None,
     ) -> None:
         self._uid = uid
         self._name_text = name
@@ -87,9 +87,7 @@ class ProcMesh(MeshTrait):
         self._shape_now = shape
         self._host_mesh = host_mesh
         self._owned = owned
-        self._respawn = respawn
-        self._respawning: dict[str, Future[None]] = {}
-        self._lock = threading.Lock()
+        self._respawner = respawner
 
     @property
     def uid(self) -> str:
@@ -204,20 +202,8 @@ class ProcMesh(MeshTrait):
         )
         me.faults.own(owned, base)
         for rank, (proc, address) in enumerate(procs):
-            self._start(me, owned, rank, proc, address)
+            start_actor(me, owned, rank, proc, address)
         return mesh  # type: ignore[return-value]
-
-    @staticmethod
-    def _start(me: Runtime, owned: OwnedMesh, rank: int, proc: str, address: str) -> None:
-        parts, fields = owned.birth
-        me.outbox.send_to_actor(
-            me.context_of(owned.owner_actor),
-            kinds.SPAWN_ACTOR,
-            (proc, address),
-            owned.uid,
-            ({**fields, "rank": rank},),
-            parts,
-        )
 
     # life
 
@@ -268,7 +254,7 @@ class ProcMesh(MeshTrait):
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self._stop("stopped by client", _INTERRUPTED if interrupted else None)
 
-    def respawn(self, rank: int) -> Future[None]:
+    def respawn(self, rank: int | None = None) -> Future[None]:
         """Start a failed rank again in place, and the actors that lived on it.
 
         The actors are made anew by their constructors, with the arguments of their spawn; the
@@ -276,11 +262,16 @@ class ProcMesh(MeshTrait):
         failed, its process is ended first, and all its actors start again. References that
         others hold keep meaning the old process: send them anew.
 
+        Where the rank's host is gone, a spare host takes its place in the mesh of hosts, for this
+        and all other ranks (see ``spares`` of `attach_to_workers`).
+
         Args:
-            rank: Rank in the mesh as it was spawned, row-major.
+            rank: Rank in the mesh as it was spawned, row-major. None for all that have failed,
+                such as those of a dead host.
 
         Returns:
-            A future that is settled when the new process runs.
+            A future that is settled when the new process runs. It raises `SupervisionError` where
+            its host is gone, and no spare host is left.
 
         Raises:
             ValueError: The rank does not exist, has not failed, or this is not the owner's mesh.
@@ -290,68 +281,13 @@ class ProcMesh(MeshTrait):
         owned = me.faults.owned.get(self._uid)
         if self._uid in me.faults.stopped:
             raise RuntimeError("`ProcMesh` has already been stopped")
-        if owned is None or self._respawn is None:
+        if owned is None or self._respawner is None:
             raise ValueError("ProcMesh is not owned; only its owner can respawn a rank")
+        if rank is None:
+            return self._respawner.respawn_all(owned)
         if not 0 <= rank < len(owned.targets):
             raise ValueError(f"no rank {rank}; the mesh has ranks 0..{len(owned.targets) - 1}")
-        done = new_future(me.reactor)
-        with self._lock:
-            proc, address = owned.targets[rank]
-            known = self._respawning.get(proc)
-            if known is not None:
-                return known
-            if proc not in me.routes.dead and not me.faults.has_failed_on(self._uid, proc):
-                raise ValueError(f"rank {rank} has not failed; what works is not started again")
-            new, start = self._respawn(rank)
-            self._respawning[proc] = done
-        me.faults.end_proc(
-            proc, address, lambda: self._start_again(me, owned, rank, (new, start), done)
-        )
-        return done
-
-    def _start_again(
-        self,
-        me: Runtime,
-        owned: OwnedMesh,
-        rank: int,
-        new: tuple[str, Callable[[], None]],
-        done: Future[None],
-    ) -> None:
-        """Put a new process, and new actors, in the place of a rank that has ended."""
-        name, start = new
-        old, address = owned.targets[rank]
-        # In the books first: the new process may be gone before this is through.
-        again = me.faults.replace(owned, rank, name)
-        if owned.stopping:
-            done.set_error(RuntimeError("`ProcMesh` has already been stopped"))
-            return
-        self._table.replace(rank, name)
-        for mesh, own_rank in again:
-            mesh.table.replace(own_rank, name)
-        start()
-        for mesh, own_rank in again:
-            self._start(me, mesh, own_rank, name, address)
-        if owned.stopping:  # since then: the order to end may have come before the process
-            me.faults.end_proc(name, address, _nothing)
-        with self._lock:
-            self._respawning.pop(old, None)
-        self._settle_when_ready(rank, done)
-
-    def _settle_when_ready(self, rank: int, done: Future[None]) -> None:
-        """Settle ``done`` when the process of that rank runs."""
-        from danaus._mesh.readiness import procs_ready
-
-        target = (*self._table.procs[rank], 0)
-        ready = procs_ready(self._uid, self._name_text, [target], [rank])
-
-        def settle() -> None:
-            error = ready.exception(0)
-            if error is None:
-                done.set_value(None)
-            else:
-                done.set_error(error)
-
-        ready.add_callback(settle)
+        return self._respawner.respawn(owned, rank)
 
     def logging_option(
         self,
@@ -409,10 +345,6 @@ def _rebuild(
     uid: str, name: str, table: ProcTable, shape: Shape, host_mesh: HostMesh | None
 ) -> ProcMesh:
     return ProcMesh(uid, name, table, shape, host_mesh=host_mesh)
-
-
-def _nothing() -> None:
-    """Nobody waits for the end of what is stopped in any case."""
 
 
 def own_mesh(me: Runtime) -> ProcMesh:

@@ -26,9 +26,9 @@ class ProcTable:
         self.procs = procs
         self.version = version
 
-    def replace(self, rank: int, proc: str) -> None:
-        """A rank is another process from now on, on the same host."""
-        self.procs[rank] = (proc, self.procs[rank][1])
+    def replace(self, rank: int, proc: str, address: str) -> None:
+        """A rank is another process from now on, on the host whose agent has that address."""
+        self.procs[rank] = (proc, address)
         self.version += 1
 
     def __reduce__(self) -> Any:

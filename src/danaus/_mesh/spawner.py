@@ -14,6 +14,7 @@ from danaus import _config
 from danaus._mesh.mocks import pickled_mocks
 from danaus._mesh.proc_mesh import ProcMesh
 from danaus._mesh.proc_table import ProcTable
+from danaus._mesh.respawner import Respawner
 from danaus._proc.binding import bind
 from danaus._proc.launch import START, import_path
 from danaus._proc.versions import versions
@@ -26,12 +27,12 @@ from danaus._wire.codec import dumps
 
 if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
+    from danaus._mesh.spares import Host, Spares
 
 __all__ = [
     "UNNAMED",
     "BootstrapCommand",
     "Environment",
-    "Host",
     "Spawner",
     "Wishes",
     "default_bootstrap_cmd",
@@ -45,9 +46,6 @@ _MOST = 100_000
 
 UNNAMED = "procs"
 """Name of a mesh of procs that was given none."""
-
-Host = tuple[str, str]
-"""(name, address of its agent)."""
 
 Environment = Mapping[str, str | None]
 """Variables by name; None removes one."""
@@ -154,7 +152,7 @@ def extent_of_host(per_host: Mapping[str, int] | None) -> Extent:
 class Spawner:
     """One call of `HostMesh.spawn_procs`, kept for respawns."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # its fields
         self,
         host_mesh: HostMesh,
         name: str,
@@ -162,6 +160,7 @@ class Spawner:
         per: int,
         shape: Shape,
         wishes: Wishes,
+        spares: Spares,
     ) -> None:
         self._host_mesh = host_mesh
         self._name = name
@@ -169,6 +168,7 @@ class Spawner:
         self._per = per
         self._shape = shape
         self._wishes = wishes
+        self._spares = spares
         self._caller = context()
         self._me = self._caller.actor_instance.runtime
         self._extent = Extent(list(shape.labels), list(shape.ndslice.sizes))
@@ -203,16 +203,16 @@ class Spawner:
 
     def spawn(self) -> ProcMesh:
         """Send the spawns; the mesh may be used at once."""
-        ids = [self._new_id(rank) for rank in range(len(self._hosts) * self._per)]
+        ids = [self.new_id(rank) for rank in range(len(self._hosts) * self._per)]
         procs = [(ids[rank], self._hosts[rank // self._per][1]) for rank in range(len(ids))]
         table = ProcTable(self._uid, procs)
-        wishes = [self._overrides(rank) for rank in range(len(ids))]  # what raises, raises here
+        wishes = [self.overrides(rank) for rank in range(len(ids))]  # what raises, raises here
         self._me.faults.own(
             OwnedMesh(self._uid, self._name, self._caller.actor_instance.uid, procs)
         )
         for i in range(len(self._hosts)):
             ranks = range(i * self._per, (i + 1) * self._per)
-            self._send(i, [(ids[rank], wishes[rank]) for rank in ranks])
+            self._send(self._hosts[i], [(ids[rank], wishes[rank]) for rank in ranks])
         return ProcMesh(
             self._uid,
             self._name,
@@ -220,21 +220,28 @@ class Spawner:
             self._shape,
             host_mesh=self._host_mesh,
             owned=True,
-            respawn=self._respawn,
+            respawner=Respawner(
+                self._me, self._uid, self._name, table, spawner=self, spares=self._spares
+            ),
         )
 
-    def _new_id(self, rank: int) -> str:
+    # for respawns
+
+    def new_id(self, rank: int) -> str:
+        """The id of a process for that rank."""
         return f"{self._uid}.{rank}-{unique(4)}"
 
-    def _respawn(self, rank: int) -> tuple[str, Callable[[], None]]:
-        """The id of another process for that rank, and what starts it."""
-        new = self._new_id(rank)
-        wishes = self._overrides(rank)  # what raises, raises here
-        return new, lambda: self._send(rank // self._per, [(new, wishes)])
+    def host_of(self, rank: int) -> Host:
+        """The host that a rank was spawned on."""
+        return self._hosts[rank // self._per]
 
-    def _send(self, host: int, procs: list[tuple[str, dict[str, Any]]]) -> None:
+    def start(self, host: Host, proc: str, wishes: dict[str, Any]) -> None:
+        """Start another process for a rank, on that host."""
+        self._send(host, [(proc, wishes)])
+
+    def _send(self, host: Host, procs: list[tuple[str, dict[str, Any]]]) -> None:
         me = self._me
-        name, address = self._hosts[host]
+        name, address = host
         link = me.routes.agent(address)
         root = me.spec.get("root_agent") or address  # whoever spawns through it is known there
         template = {**self._template, "host": name, "agent": address, "root_agent": root}
@@ -249,7 +256,8 @@ class Spawner:
             return
         link.send_small(kinds.SPAWN_PROCS, _encode([template, entries]), b"")
 
-    def _overrides(self, rank: int) -> dict[str, Any]:
+    def overrides(self, rank: int) -> dict[str, Any]:
+        """What the process of that rank is to have that others have not."""
         point = Point(rank, self._extent)
         overrides: dict[str, Any] = {"rank": rank}
         wishes = self._wishes

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from danaus import _config
 from danaus._config.transports import BindSpec
 from danaus._mesh.host_mesh import HostMesh
+from danaus._mesh.spares import Host, Spares
 from danaus._net.address import is_tcp, parse_tcp, reachable_address, tcp_address
 from danaus._net.job_key import JobKey
 from danaus._net.keyring import keyring
@@ -196,6 +197,7 @@ def attach_to_workers(
     name: str | None = None,
     private_key: Any = None,
     key: JobKey | str | Path | None = None,
+    spares: Sequence[str] = (),
 ) -> HostMesh:
     """The hosts that serve at these addresses, in this order; returns at once.
 
@@ -206,34 +208,50 @@ def attach_to_workers(
         private_key: Like ``ca``.
         key: The job key, for workers at TCP addresses: its path, or the text itself. By default
             that of the variable DANAUS_JOB_KEY.
+        spares: Addresses of workers that stand by. The first that answers takes the rank of a
+            worker that does not answer, and later of one that is gone when a rank of it is
+            respawned. They belong to this mesh and its slices in this process, not to copies that
+            are sent to others, and end with `HostMesh.shutdown`.
 
     Returns:
-        A mesh ``{hosts: N}``. `HostMesh.initialized` raises where an address cannot be had, or a
-        worker does not answer within ``mesh_attach_config_timeout``; so does spawning on it.
+        A mesh ``{hosts: N}`` of as many hosts as there are workers. `HostMesh.initialized` raises
+        where an address cannot be had, or a worker does not answer within
+        ``mesh_attach_config_timeout`` and no spare does; so does spawning on it.
 
     Raises:
-        ValueError: There are no addresses, or one is neither ``ipc://PATH`` nor
-            ``tcp://HOST:PORT``.
+        ValueError: There are no addresses, one is neither ``ipc://PATH`` nor ``tcp://HOST:PORT``,
+            or a spare is a worker, too.
         JobKeyError: The key cannot be read, or there is none and an address is a TCP one.
     """
     del ca, private_key
     if not workers:
         raise ValueError("attach_to_workers needs at least one address")
     # A key in the environment is only looked at where one is needed.
-    found = JobKey.of(key) if key is not None or any(map(_needs_key, workers)) else None
+    found = JobKey.of(key) if key is not None or any(map(_needs_key, [*workers, *spares])) else None
     known = [w if isinstance(w, Future) else _learn(w, found) for w in workers]
     label = name or "host"
+    waiting = [(f"{label}_spare_{i}", _learn(at, found)) for i, at in enumerate(spares)]
+    addresses = [*known, *(address for _, address in waiting)]
+    twice = [at for at in addresses if isinstance(at, str) and addresses.count(at) > 1]
+    if waiting and twice:
+        raise ValueError(f"{twice[0]} is named twice; a spare is no worker of the mesh yet")
     # Complete when `attached` is settled, before which nobody looks at it.
-    hosts: list[tuple[str, str]] = []
+    hosts: list[Host] = []
+    pool = Spares(hosts, waiting)
     attached: Future[bool] = new_future(runtime().reactor)
     threading.Thread(
         target=_attach,
-        args=(label, known, found, hosts, attached),
+        args=(label, known, found, hosts, pool, attached),
         name="danaus-attach",
         daemon=True,
     ).start()
     shape = Shape(["hosts"], NDSlice.new_row_major([len(known)]))
-    return HostMesh(hosts, shape, attached=attached, end=lambda: _end(hosts, attached))
+
+    def end() -> None:
+        attached.exception()  # settled, whether they all answer or not
+        _end([*hosts, *pool.waiting])
+
+    return HostMesh(hosts, shape, attached=attached, end=end, spares=pool)
 
 
 def _needs_key(worker: str | Future[str]) -> bool:
@@ -254,9 +272,8 @@ def _learn(address: str, key: JobKey | None) -> str:
     return reached
 
 
-def _end(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
+def _end(hosts: Sequence[Host]) -> None:
     """Tell the workers to end, and wait until their links have ended."""
-    attached.exception()  # settled, whether they all answer or not
     links = [link for _, address in hosts if (link := runtime().routes.agent(address)) is not None]
     left = shut_down(links, _config.get("process_exit_timeout"))
     if left:
@@ -275,11 +292,12 @@ def shut_down(links: Sequence[Link], patience: float) -> int:
     return left
 
 
-def _attach(
+def _attach(  # a thread's work
     label: str,
     known: Sequence[str | Future[str]],
     key: JobKey | None,
-    hosts: list[tuple[str, str]],
+    hosts: list[Host],
+    spares: Spares,
     attached: Future[bool],
 ) -> None:
     """Fill ``hosts``, then wait for them."""
@@ -293,36 +311,51 @@ def _attach(
             attached.set_error(failure)
             return
         hosts.append((host, address))
-    _wait_for(hosts, attached)
+    _wait_for(hosts, spares, attached)
 
 
-def _wait_for(hosts: Sequence[tuple[str, str]], attached: Future[bool]) -> None:
-    """Settle ``attached`` when all workers answer, or with the first that does not."""
+def _wait_for(hosts: list[Host], spares: Spares, attached: Future[bool]) -> None:
+    """Settle ``attached`` when all workers answer, or with the first that does not.
+
+    A spare that answers takes the place of one that does not.
+    """
     patience: float = _config.get("mesh_attach_config_timeout")
     deadline = time.monotonic() + patience
-    routes = runtime().routes
-    failures: dict[str, str] = {}
-    waiting = dict(hosts)
-    for address in waiting.values():
-        routes.agent(address)  # what is lost from now on is this attempt, not an earlier link
+    spares.greet()
+    for _, address in hosts:
+        runtime().routes.agent(address)  # what is lost from now on is this attempt
+    total = len(hosts)
+    waiting = list(hosts)
     while waiting:
-        for name, address in list(waiting.items()):
-            if address in routes.refusals:
-                failures[name] = routes.refusals[address]
-            elif is_tcp(address) and address in routes.lost_agents:
-                failures[name] = routes.lost_agents[address]
-            elif routes.agent(address) is not None and address in routes.welcomes:
-                del waiting[name]
         late = time.monotonic() > deadline
-        if failures or late:
-            if late:
-                silent = {name: _silent(at, patience) for name, at in waiting.items()}
-                failures = {**silent, **failures}
-            attached.set_error(RuntimeError(_failed(failures, len(hosts))))
+        failures: dict[str, str] = {}
+        for host in list(waiting):
+            why = _why_not(host[1])
+            if why is None and late:
+                why = _silent(host[1], patience)
+            if why == "" or (why is not None and spares.replace(host) is not None):
+                waiting.remove(host)
+            elif why is not None:
+                failures[host[0]] = why
+        hopes = not late and any(_why_not(address) is None for _, address in spares.waiting)
+        if failures and not hopes:
+            attached.set_error(RuntimeError(_failed(failures, total)))
             return
         if waiting:
             time.sleep(_PAUSE)
     attached.set_value(True)
+
+
+def _why_not(address: str) -> str | None:
+    """Why there is no way to a worker; empty where it answers, None where neither is known yet."""
+    routes = runtime().routes
+    if address in routes.refusals:
+        return routes.refusals[address]
+    if is_tcp(address) and address in routes.lost_agents:
+        return routes.lost_agents[address]
+    if routes.agent(address) is not None and address in routes.welcomes:
+        return ""
+    return None
 
 
 def _silent(address: str, patience: float) -> str:

@@ -46,6 +46,11 @@ class Link(ABC):
         return f"<{type(self).__name__} to {self.peer or 'unknown peer'} {state}>"
 
     @property
+    def connected(self) -> bool:
+        """Whether the peer is connected right now; a session outlives its connections."""
+        return not self.lost
+
+    @property
     @abstractmethod
     def queued(self) -> int:
         """Bytes that were sent and that the socket has not taken yet."""

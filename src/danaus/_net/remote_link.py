@@ -46,11 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteLink"]
 
-_READ = 16 * 1024
-"""Bytes that are read at a time: what TLS gives at most."""
-
-_READS = 64
-"""Reads after which others get their turn."""
+_READ, _READS = 16 * 1024, 64
+"""Bytes that are read at a time, what TLS gives at most; reads after which others have a turn."""
 
 _GOODBYE = 5.0
 """Seconds in which a peer can read why it is not let in."""
@@ -231,6 +228,11 @@ class RemoteLink(Link):
             self._read(connection)
 
     # sending
+
+    @property
+    def connected(self) -> bool:
+        """Whether the peer is connected right now; a session outlives its connections."""
+        return self._connection is not None and not self.lost
 
     @property
     def queued(self) -> int:

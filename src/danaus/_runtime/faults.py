@@ -472,15 +472,17 @@ class Faults:
         else:
             self._runtime.routes.bury_with_host(proc, address)
 
-    def replace(self, mesh: OwnedMesh, rank: int, proc: str) -> list[tuple[OwnedMesh, int]]:
-        """A rank of a proc mesh is another process from now on.
+    def replace(
+        self, mesh: OwnedMesh, rank: int, proc: str, address: str
+    ) -> list[tuple[OwnedMesh, int]]:
+        """A rank of a proc mesh is another process from now on, maybe on another host.
 
         Returns:
             The meshes with actors there, each with its own rank: they are to be made again.
         """
         again: list[tuple[OwnedMesh, int]] = []
         with self._lock:
-            old, address = mesh.targets[rank]
+            old, _ = mesh.targets[rank]
             for above in self.owned.values():
                 if above.on == mesh.uid and not above.stopping:
                     again.extend((above, own) for own in list(above.ranks_of(old)))

@@ -41,10 +41,10 @@ def test_the_process_of_a_rank_that_was_respawned_is_the_new_one():
     part = whole.reshaped(grid().at("hosts", 1))
     assert part.targets()[0][0] == "proc-2"
 
-    whole.table.replace(2, "proc-new")
+    whole.table.replace(2, "proc-new", "elsewhere")
 
-    assert part.targets()[0] == ("proc-new", "agent-1", 0)
-    assert whole.targets()[2] == ("proc-new", "agent-1", 2)
+    assert part.targets()[0] == ("proc-new", "elsewhere", 0)
+    assert whole.targets()[2] == ("proc-new", "elsewhere", 2)
 
 
 def test_targets_are_made_once():
@@ -76,7 +76,7 @@ def test_replies_come_in_the_same_dimensions_with_ranks_from_zero():
 
 def test_a_table_of_processes_can_be_sent():
     table = ProcTable("procs", [("proc-0", "agent-0")])
-    table.replace(0, "proc-1")
+    table.replace(0, "proc-1", "agent-0")
 
     copy = pickle.loads(pickle.dumps(table))
 
