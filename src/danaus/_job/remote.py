@@ -143,7 +143,7 @@ class RemoteJob(JobTrait):
 
     def _stand_for(self, spec: JobTrait) -> None:
         if isinstance(spec, RemoteJob):
-            self._spares = dict(spec._spares)
+            self._spares = dict(spec._spares)  # noqa: SLF001  # a job, too
 
     def _create(self, client_script: str | None) -> None:
         if client_script is not None:

@@ -128,7 +128,7 @@ class JobTrait(ABC):
         for file in status.files:
             _forget(file, status.apply_id)
 
-    def _stand_for(self, spec: JobTrait) -> None:
+    def _stand_for(self, spec: JobTrait) -> None:  # noqa: B027  # most have nothing of that kind
         """This job may be used in place of ``spec``: take from it what is each client's own."""
 
     def _running(self) -> JobTrait:
@@ -213,7 +213,7 @@ class JobTrait(ABC):
         found = self._find(file)
         if found is None:
             return None
-        found._stand_for(self)
+        found._stand_for(self)  # noqa: SLF001  # a job, too
         why = found._unfit_for(self)  # noqa: SLF001  # a job, too
         if why is None:
             return found
