@@ -199,7 +199,7 @@ class Respawner:
         new = self._spawner.new_id(rank)
         old, _ = owned.targets[rank]
         # In the books first: the new process may be gone before this is through.
-        again = me.faults.replace(owned, rank, new, address)
+        again = me.faults.replace(owned, rank, (new, address))
         if owned.stopping:
             done.set_error(RuntimeError(_STOPPED))
             return

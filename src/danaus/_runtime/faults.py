@@ -42,7 +42,7 @@ from danaus.errors import MeshFailure
 
 if TYPE_CHECKING:
     from danaus._runtime.cell import ActorCell
-    from danaus._runtime.owned import OwnedMesh
+    from danaus._runtime.owned import OwnedMesh, Place
     from danaus._runtime.router import Runtime
 
 __all__ = ["Faults"]
@@ -472,9 +472,7 @@ class Faults:
         else:
             self._runtime.routes.bury_with_host(proc, address)
 
-    def replace(
-        self, mesh: OwnedMesh, rank: int, proc: str, address: str
-    ) -> list[tuple[OwnedMesh, int]]:
+    def replace(self, mesh: OwnedMesh, rank: int, new: Place) -> list[tuple[OwnedMesh, int]]:
         """A rank of a proc mesh is another process from now on, maybe on another host.
 
         Returns:
@@ -482,12 +480,12 @@ class Faults:
         """
         again: list[tuple[OwnedMesh, int]] = []
         with self._lock:
-            old, _ = mesh.targets[rank]
+            old = mesh.targets[rank][0]
             for above in self.owned.values():
                 if above.on == mesh.uid and not above.stopping:
                     again.extend((above, own) for own in list(above.ranks_of(old)))
             for one, own in [(mesh, rank), *again]:
-                one.replace(own, proc, address)
+                one.replace(own, *new)
                 self.failed.get(one.uid, {}).pop(own, None)
                 self._handle(Respawned(mesh=one.uid, rank=own))
         self._carry_out()

@@ -10,7 +10,10 @@ from danaus._runtime.context import actor_title
 if TYPE_CHECKING:
     from danaus._runtime.future import Future
 
-__all__ = ["OwnedMesh"]
+__all__ = ["OwnedMesh", "Place"]
+
+Place = tuple[str, str]
+"""(proc, address of its agent)."""
 
 
 class OwnedMesh:
