@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from danaus.actor import run_worker_loop_forever
+from danaus.spmd import rank_by_launcher
 
 if TYPE_CHECKING:
     import argparse
@@ -43,39 +45,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="path of the job key, or - to read it from the standard input; by default what "
         "DANAUS_JOB_KEY names",
     )
-    parser.add_argument("--name", help="the host's name, for people (default: the machine's)")
+    parser.add_argument(
+        "--name",
+        help="the host's name, for people (default: the machine's, with _RANK if mpirun, srun or "
+        "torchrun has started this)",
+    )
     parser.add_argument(
         "--until-eof",
         action="store_true",
         help="end, with all that runs here, when the standard input ends",
     )
     parser.add_argument(
-        "--report", metavar="FILE", help="write the line of JSON to this file as well"
+        "--report",
+        metavar="FILE",
+        help="write the line of JSON to this file as well; to RANK.json in it if it ends in / or "
+        "is a folder, with the rank that mpirun, srun or torchrun gives",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Become the host; does not return but for an error."""
+    rank = rank_by_launcher()
+    path = _report_path(arguments.report, rank) if arguments.report else None
+    name = arguments.name
+    if name is None and rank is not None and "DANAUS_PROCESS_NAME" not in os.environ:
+        name = f"{socket.gethostname()}_{rank}"
     key = _read_key() if arguments.key == "-" else arguments.key
 
     def report(address: str, name: str) -> None:
         line = json.dumps({"address": address, "name": name, "pid": os.getpid()})
         print(line, flush=True)  # what the command is for
-        if arguments.report:
-            _write(arguments.report, line)
+        if path is not None:
+            _write(path, line)
 
     run_worker_loop_forever(
         address=arguments.address,
         key=key,
-        name=arguments.name,
+        name=name,
         on_listening=report,
         until_end_of=0 if arguments.until_eof else -1,
     )
 
 
-def _write(path: str, line: str) -> None:
+def _report_path(given: str, rank: int | None) -> Path:
+    """Where to report; the folder is there then."""
+    path = Path(given)
+    if not given.endswith("/") and not path.is_dir():
+        return path
+    if rank is None:
+        raise ValueError(
+            f"the report cannot go to the folder {given}: no launcher says which rank this is; "
+            "name a file"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    return path / f"{rank}.json"
+
+
+def _write(path: Path, line: str) -> None:
     """Write a whole file at once: whoever looks sees all of it, or nothing."""
-    made = Path(f"{path}.{os.getpid()}")
+    made = path.with_name(f"{path.name}.{os.getpid()}")
     made.write_text(f"{line}\n", encoding="utf-8")
     made.replace(path)
 

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from danaus._proc.lease import greet
-from danaus.actor import Future, SupervisionError, attach_to_workers, enable_transport
+from danaus.actor import (
+    Future,
+    SupervisionError,
+    attach_to_workers,
+    enable_transport,
+    run_worker_loop_forever,
+)
 from danaus.config import configured
+from danaus.job import JobKey
 from tests.integration.spawn_actors import Inspector
 
 if TYPE_CHECKING:
@@ -217,3 +224,15 @@ def test_known_transports_are_accepted_and_others_refused() -> None:
 
     with pytest.raises(ValueError, match="names no transport"):
         enable_transport("pigeon")
+
+
+def test_a_worker_whose_report_reaches_nobody_leaves_nothing(tmp_path: Path):
+    def report(address: str, name: str) -> None:
+        raise BrokenPipeError(address)
+
+    key = JobKey.make()
+    for address in ("tcp://127.0.0.1:0", f"ipc://{tmp_path}/socket"):
+        with pytest.raises(BrokenPipeError):
+            run_worker_loop_forever(address=address, key=key, on_listening=report)
+
+    assert list(tmp_path.iterdir()) == []

@@ -24,7 +24,7 @@ from danaus._net.address import is_tcp, parse_tcp, reachable_address, tcp_addres
 from danaus._net.job_key import JobKey
 from danaus._net.keyring import keyring
 from danaus._proc.host import BACKLOG, Service, become_host, embed_host
-from danaus._proc.place import SOCKET, make_directory
+from danaus._proc.place import SOCKET, make_directory, remove_directory
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import existing_runtime, runtime
 from danaus._shape import NDSlice, Shape
@@ -91,7 +91,15 @@ def run_worker_loop_forever(  # noqa: PLR0913  # compatible, and what schedulers
     del ca, private_key
     service, found, reached = _serve(address, key, name)
     if on_listening is not None:
-        on_listening(reached, service.name)
+        try:
+            on_listening(reached, service.name)
+        except BaseException:
+            # Whoever it is told may be gone; there is no agent yet to remove the socket.
+            for descriptor in service.descriptors:
+                os.close(descriptor)
+            os.unlink(service.address)
+            remove_directory(os.path.dirname(service.address))
+            raise
     become_host(replace(service, lifeline=until_end_of), found)
 
 

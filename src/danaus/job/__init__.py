@@ -11,6 +11,7 @@ Example:
 from danaus._job.kubernetes import ImageSpec, KubeConfig, KubernetesJob
 from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
+from danaus._job.ray import RayJob
 from danaus._job.remote import RemoteJob
 from danaus._job.slurm import SlurmJob
 from danaus._job.ssh import SSHJob
@@ -28,6 +29,7 @@ __all__ = [
     "KubernetesJob",
     "LocalJob",
     "ProcessJob",
+    "RayJob",
     "RemoteJob",
     "SSHJob",
     "SlurmJob",
