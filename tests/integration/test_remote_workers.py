@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from danaus._runtime.process import runtime
 from danaus.actor import (
     Actor,
     Channel,
@@ -50,6 +51,15 @@ def test_messages_from_one_to_another_arrive_in_order(hosts: HostMesh):
         one.add.broadcast(number)
 
     assert one.all.call_one().get(PATIENCE) == list(range(2000))
+
+
+def test_what_was_sent_is_acknowledged_though_nothing_else_is_said(hosts: HostMesh):
+    counters(hosts).add.call(5).get(PATIENCE)
+
+    links = [link for link in runtime().routes.all_links() if not link.is_local]
+
+    assert len(links) >= 2
+    assert all(link.flush(5.0) for link in links)
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 300_000, 5_000_001])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic as _now
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +97,9 @@ class RemoteLink(Link):
         self._out = SendQueue()
         self._decoder = FrameDecoder()
         self._view = memoryview(bytearray(_READ))
-        self._ticking = False
+        self._tick_at = inf  # when `_tick` is called next
         self._reading = False
-        self._last_word: bytes | None = None
-        """What is said instead of a hello, to a peer that gets nothing else."""
+        self._last_word: bytes | None = None  # instead of a hello, to a peer that gets no more
         self._dialling: Dialling | None = None
         """Of the side that dials."""
 
@@ -442,13 +442,13 @@ class RemoteLink(Link):
     def _tick_later(self) -> None:
         """Have `_tick` called when the session is due."""
         deadline = self._session.deadline
-        if deadline is None or self._ticking:
+        if deadline is None or deadline >= self._tick_at:
             return
-        self._ticking = True
+        self._tick_at = deadline
         self._reactor.call_later(max(0.0, deadline - _now()), self._tick)
 
     def _tick(self) -> None:
-        self._ticking = False
+        self._tick_at = inf
         if self._dialling is not None and self._session.state != "open":
             return  # a side that dials decides by itself when it gives up
         with self._lock:
