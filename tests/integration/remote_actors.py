@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+from danaus._runtime.process import runtime
 from danaus.actor import Actor, Port, endpoint
 from danaus.job import JobTrait
 
@@ -45,6 +46,13 @@ class Counter(Actor):
     @endpoint
     def tell(self, port: Port[int]) -> None:
         port.send(os.getpid())
+
+    @endpoint
+    def tell_and_flush(self, port: Port[int]) -> bool:
+        """Say something, and wait until the peers have had all that was said."""
+        port.send(os.getpid())
+        links = [link for link in runtime().routes.all_links() if not link.is_local]
+        return bool(links) and all(link.flush(5.0) for link in links)
 
     @endpoint
     def die(self) -> None:
