@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,9 @@ from typing import Any
 
 NODES = 3
 """Nodes with two processors and one ``slot`` each, beside the head with one processor."""
+
+_MARK = "DANAUS_TEST_RAYLETS"
+"""Variable of all processes of the cluster, and of what they start."""
 
 _STORE = 80_000_000
 """Bytes of the object store of each node: about the least that Ray takes."""
@@ -29,8 +32,9 @@ def is_installed() -> bool:
 class Raylets:
     """The cluster."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], mark: str) -> None:
         self._process = process
+        self._mark = f"{_MARK}={mark}".encode()
         self.address: str = self._answer()
 
     def _answer(self) -> Any:
@@ -44,6 +48,17 @@ class Raylets:
         self._process.stdin.flush()
         return self._answer()
 
+    def hosts(self) -> list[int]:
+        """Pids of the agents, and zygotes, of hosts that run on it."""
+        found: list[int] = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                variables = folder.joinpath("environ").read_bytes().split(b"\0")
+                agent = b"danaus._entry.host" in folder.joinpath("cmdline").read_bytes()
+                if agent and self._mark in variables:
+                    found.append(int(folder.name))
+        return found
+
 
 @contextmanager
 def ray_cluster(folder: Path) -> Generator[Raylets]:
@@ -55,11 +70,11 @@ def ray_cluster(folder: Path) -> Generator[Raylets]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", _MARK: str(folder)},
         )
     with process:
         try:
-            yield Raylets(process)
+            yield Raylets(process, str(folder))
         finally:
             assert process.stdin is not None
             process.stdin.close()

@@ -61,20 +61,7 @@ def make(cluster: Raylets) -> Generator[Make]:
     for job in made:
         job.kill()
     wait_until(lambda: not cluster.groups(), timeout=PATIENCE, what="no placement group")
-    wait_until(lambda: not hosts(), timeout=PATIENCE, what="no host")
-
-
-def hosts() -> list[str]:
-    """Processes of hosts that were started on the cluster."""
-    found: list[str] = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes()
-        except OSError:
-            continue
-        if b"danaus._entry.host" in line and (b"trainers_" in line or b"loaders_" in line):
-            found.append(line.decode(errors="replace"))
-    return found
+    wait_until(lambda: not cluster.hosts(), timeout=PATIENCE, what="no host")
 
 
 def test_a_job_provides_its_meshes_and_ends(make: Make, cluster: Raylets):
@@ -105,7 +92,9 @@ def test_each_host_is_on_a_node_with_what_it_needs(make: Make):
     assert len({v["RAY_RAYLET_PID"] for v in variables}) == 3
 
 
-def test_a_job_in_a_state_file_is_found_again_and_ended(make: Make, tmp_path: Path):
+def test_a_job_in_a_state_file_is_found_again_and_ended(
+    make: Make, cluster: Raylets, tmp_path: Path
+):
     path = tmp_path / "job.json"
     first = make()
     assert call_all(first, path) == [5] * 4 + [6]
@@ -118,7 +107,7 @@ def test_a_job_in_a_state_file_is_found_again_and_ended(make: Make, tmp_path: Pa
 
     again.kill()
     assert not path.exists()
-    assert hosts() == []
+    assert cluster.hosts() == []
 
 
 def test_what_the_workers_wrote_is_had_by_host(make: Make):
@@ -168,11 +157,12 @@ def start_client(*arguments: str) -> tuple[subprocess.Popen[str], int]:
 def test_a_client_that_is_killed_leaves_no_host(make: Make, cluster: Raylets):
     client, _ = start_client(cluster.address)
     assert len(cluster.groups()) == 1
+    assert cluster.hosts()
 
     with client:
         client.kill()
 
-    wait_until(lambda: not hosts(), timeout=PATIENCE, what="no host")
+    wait_until(lambda: not cluster.hosts(), timeout=PATIENCE, what="no host")
 
 
 def test_a_client_and_its_driver_that_are_killed_leave_no_host(make: Make, cluster: Raylets):
@@ -183,7 +173,7 @@ def test_a_client_and_its_driver_that_are_killed_leave_no_host(make: Make, clust
         os.kill(driver, signal.SIGKILL)
         client.kill()
 
-    wait_until(lambda: not hosts(), timeout=PATIENCE, what="no host")
+    wait_until(lambda: not cluster.hosts(), timeout=PATIENCE, what="no host")
 
 
 def test_a_job_in_a_state_file_outlives_a_client_that_is_killed(

@@ -31,6 +31,8 @@ _PROGRAM = os.path.join(os.path.dirname(__file__), "ray_driver.py")
 _SHOWN = 2000
 """Characters of what Ray wrote that an error text has."""
 
+_AUTH_HINT = "; the cluster asks for its token: set RAY_AUTH_MODE=token"
+
 _PATIENCE = 30.0
 """Seconds for the program that speaks to Ray to end."""
 
@@ -94,6 +96,7 @@ class RayJob(RemoteJob):
         self.attach_to = attach_to
         self._meshes: dict[str, tuple[int, dict[str, float]]] = {}
         self._cluster = ""
+        self._auth = ""
         self._group = ""
         self._driver: _Driver | None = None
         for name, hosts in (meshes or {}).items():
@@ -137,6 +140,7 @@ class RayJob(RemoteJob):
     def _record(self) -> dict[str, Any]:
         more = {
             "cluster": self._cluster,
+            "auth": self._auth,
             "group": self._group,
             "attach_to": self.attach_to,
         }
@@ -156,6 +160,7 @@ class RayJob(RemoteJob):
         for name, (hosts, needs) in wish["meshes"].items():
             self.add_mesh(str(name), int(hosts), needs)
         self._cluster = str(fields["cluster"])
+        self._auth = str(fields["auth"])
         self._group = str(fields["group"])
         super()._restore(fields)
 
@@ -168,7 +173,7 @@ class RayJob(RemoteJob):
         if not self._meshes:
             raise RuntimeError("a RayJob needs hosts: call add_mesh(name, num_hosts) first")
         self._group = f"danaus-{self.apply_id}"
-        self._cluster = self.address
+        self._cluster, self._auth = self.address, ""
         bundles = [needs for hosts, needs in self._meshes.values() for _ in range(hosts)]
         driver = self._driver = self._start_driver(
             "place",
@@ -188,6 +193,7 @@ class RayJob(RemoteJob):
         driver.tell("place")
         answer = driver.answer()
         self._cluster = str(answer["address"])
+        self._auth = str(answer["auth"])
         found = iter(answer["workers"])
         return {
             mesh: [str(next(found)) for _ in range(hosts)]
@@ -198,7 +204,8 @@ class RayJob(RemoteJob):
         if find_spec("ray") is None:
             raise MissingExtra("ray", "ray")
         spec = {"address": self._cluster, "group": self._group, "hosts": self._hosts(), **more}
-        return _Driver(deed, spec, os.path.join(log_folder(self.apply_id), f"ray.{deed}.log"))
+        log = os.path.join(log_folder(self.apply_id), f"ray.{deed}.log")
+        return _Driver(deed, spec, log, {"RAY_AUTH_MODE": self._auth} if self._auth else {})
 
     def _ask(self, deed: str) -> Mapping[str, Any]:
         driver = self._start_driver(deed)
@@ -244,7 +251,9 @@ class RayJob(RemoteJob):
 class _Driver:
     """The program that speaks to Ray, while it runs."""
 
-    def __init__(self, deed: str, spec: Mapping[str, Any], log: str) -> None:
+    def __init__(
+        self, deed: str, spec: Mapping[str, Any], log: str, environment: Mapping[str, str]
+    ) -> None:
         self._log = log
         with open(log, "wb") as errors:
             self._process = subprocess.Popen(
@@ -254,6 +263,7 @@ class _Driver:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd="/",
+                env={**os.environ, **environment},
                 start_new_session=True,
             )
         self.tell(json.dumps(spec))
@@ -282,7 +292,8 @@ class _Driver:
             )
         found = json.loads(line)
         if "error" in found:
-            raise RuntimeError(found["error"])
+            wants_token = "InvalidAuthToken" in self._words()
+            raise RuntimeError(f"{found['error']}{_AUTH_HINT if wants_token else ''}")
         return found
 
     def _words(self) -> str:

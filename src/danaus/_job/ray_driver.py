@@ -268,6 +268,8 @@ class Driver:
             )
         return {
             "address": self._address(),
+            # Ray finds out by itself with the address "auto" only.
+            "auth": os.environ.get("RAY_AUTH_MODE", ""),
             "workers": self._start(group, self._lease()),
         }
 
