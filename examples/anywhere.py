@@ -1,4 +1,4 @@
-"""Anywhere: the same program on this machine, by ssh, on Slurm and on Kubernetes.
+"""Anywhere: the same program on this machine, by ssh, on Slurm, on Kubernetes and on Ray.
 
 Only the line that makes the job differs. Every host counts the words of its share of a text, and
 the client adds the counts up.
@@ -7,6 +7,7 @@ Run it: python examples/anywhere.py
         python examples/anywhere.py ssh node1 node2
         python examples/anywhere.py slurm
         python examples/anywhere.py kubernetes IMAGE
+        python examples/anywhere.py ray
 
 Options of a cluster (interpreter, partition, namespace) are arguments of its job: see docs/howto.
 """
@@ -23,6 +24,7 @@ from danaus.job import (
     KubeConfig,
     KubernetesJob,
     ProcessJob,
+    RayJob,
     SlurmJob,
     SSHJob,
 )
@@ -55,6 +57,8 @@ def make_job(where: str, names: list[str]) -> JobTrait:
         pods = KubernetesJob("default", 120, KubeConfig.from_path("~/.kube/config"))
         pods.add_mesh("readers", 2, image_spec=ImageSpec(names[0]))
         return pods
+    if where == "ray":
+        return RayJob({"readers": 2})
     return ProcessJob({"readers": 2})
 
 
