@@ -45,6 +45,10 @@ IN_SHARED = 1 << 63
 MAX_ROUTING = 64 << 20
 """Longest routing part, in bytes (a cast over 100,000 hosts needs about 6 MB)."""
 
+LARGE = 1 << 20
+"""Bytes from which on the parts of a frame are filled as they come, and not cut out of what came:
+in memory they are there once."""
+
 ALIGN = 64
 """Alignment of parts in shared memory, in bytes: a cache line, and any numpy type."""
 
@@ -102,6 +106,48 @@ def shared_layout(lengths: Sequence[int]) -> tuple[list[int], int]:
     return offsets, position
 
 
+class _Filling:
+    """A large frame of which the head and the routing are there: its parts are filled in place.
+
+    They grow with what is received, so a head that lies about a length costs nothing.
+    """
+
+    __slots__ = ("_frame", "_piece", "_position", "have")
+
+    def __init__(self, kind: int, flags: int, routing: bytes, lengths: list[int]) -> None:
+        self.have = _HEAD + 8 * len(lengths) + len(routing)
+        """Bytes of it that were received."""
+        self._frame = Frame(kind, flags, routing, [], lengths)
+        self._piece = bytearray()
+        self._position = 0
+        """Index of the part that is being filled."""
+
+    def fill(self, view: memoryview) -> tuple[int, Frame | None]:
+        """Take from ``view``: how many bytes, and the frame if that was its end."""
+        frame = self._frame
+        taken = 0
+        while self._position < len(frame.lengths):
+            length = frame.lengths[self._position]
+            if length & IN_SHARED:
+                frame.parts.append(None)
+                self._position += 1
+                continue
+            piece = view[taken : taken + length - len(self._piece)]
+            self._piece += piece
+            taken += len(piece)
+            self.have += len(piece)
+            if len(self._piece) < length:
+                return taken, None
+            frame.parts.append(self._piece if frame.parts else _read_only(self._piece))
+            self._piece = bytearray()
+            self._position += 1
+        return taken, frame
+
+
+def _read_only(pickle: bytearray) -> Part:
+    return bytes(pickle) if len(pickle) < LARGE else memoryview(pickle).toreadonly()
+
+
 class FrameDecoder:
     """Cuts a byte stream into frames.
 
@@ -111,7 +157,7 @@ class FrameDecoder:
         [b'r']
     """
 
-    __slots__ = ("_have", "_rest", "_wanted")
+    __slots__ = ("_filling", "_have", "_rest", "_wanted")
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -120,11 +166,13 @@ class FrameDecoder:
         """Bytes in `_rest`."""
         self._wanted = 0
         """Bytes of `_rest` needed before another look is worth while."""
+        self._filling: _Filling | None = None
+        """A large frame, of which all that was received is in its parts already."""
 
     @property
     def pending(self) -> int:
         """Bytes received that belong to a frame not yet complete."""
-        return self._have
+        return self._have if self._filling is None else self._filling.have
 
     def feed(self, data: memoryview | bytes) -> list[Frame]:
         """Take bytes as they came; return the frames that they complete, in order.
@@ -132,7 +180,18 @@ class FrameDecoder:
         Raises:
             FrameError: The bytes cannot be a frame. The stream is of no more use.
         """
-        if self._have:
+        frames: list[Frame] = []
+        if self._filling is not None:
+            view = memoryview(data)
+            taken, frame = self._filling.fill(view)
+            if frame is None:
+                return []
+            self._filling = None
+            frames.append(frame)
+            if taken == len(view):
+                return frames
+            data = view[taken:]
+        elif self._have:
             self._rest.append(bytes(data))
             self._have += len(data)
             if self._have < self._wanted:
@@ -140,7 +199,6 @@ class FrameDecoder:
             data = b"".join(self._rest)
             self._rest.clear()
             self._have = 0
-        frames: list[Frame] = []
         view = memoryview(data)
         size = len(view)
         position = self._small_ones(view, size, frames)
@@ -149,7 +207,7 @@ class FrameDecoder:
             if end < 0:
                 break
             position = end
-        if position < size:
+        if position < size and self._filling is None:
             self._rest.append(bytes(view[position:]))
             self._have = size - position
             if self._have < _HEAD:
@@ -195,10 +253,14 @@ class FrameDecoder:
                 total += length
             elif not flags & FLAG_SHARED:
                 raise FrameError("a part lies in shared memory, but the frame brings none")
-        if size < total:
-            self._wanted = total - start
-            return -1
         end = position + routing_length
+        if size < total:
+            if total - start >= LARGE and size >= end:
+                routing = bytes(view[position:end])
+                self._filling = _Filling(kind, flags, routing, lengths)
+                self._filling.fill(view[end:size])
+            self._wanted = (total if total - start < LARGE else end) - start
+            return -1
         routing = bytes(view[position:end])
         parts: list[Part | None] = []
         for length in lengths:

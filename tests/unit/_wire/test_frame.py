@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from danaus._wire import frame as frame_module
 from danaus._wire.frame import (
     ALIGN,
     FLAG_HANDOVER,
@@ -76,6 +77,33 @@ def test_frames_come_back_byte_by_byte(sent: list[Plain]):
     data = b"".join(map(encode, sent))
 
     assert decode(data, list(range(len(data)))) == sent
+
+
+@given(st.lists(frames(), max_size=4), chunk_bounds, st.sampled_from([1, 30, 60, 100]))
+def test_large_frames_that_are_filled_as_they_come_are_no_different(
+    sent: list[Plain], cuts: list[int], large: int
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_module, "LARGE", large)
+
+        assert decode(b"".join(map(encode, sent)), cuts) == sent
+
+
+def test_a_large_frame_is_in_memory_once():
+    size = 64 << 20
+    data = encode((1, 0, b"", [b"pickle", bytes(size)], [6, size]))
+    decoder = FrameDecoder()
+    received: list[Frame] = []
+    tracemalloc.start()
+    try:
+        for position in range(0, len(data), 1 << 14):
+            received = decoder.feed(memoryview(data)[position : position + (1 << 14)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(received[0].parts[1] or b"") == size
+    assert peak < 1.2 * size
 
 
 @given(st.integers(0, 255), st.binary(max_size=300), st.binary(max_size=300))
