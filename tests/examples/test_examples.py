@@ -59,6 +59,10 @@ PRINTED = {
         r"\[.*\] \[0\] \[actor=.*\] the learning rate is high",
         r"- nothing, .*",
     ],
+    "own_scheduler": [
+        r"6 clerks on 3 hosts",
+        r"<PoolJob \{'meshes': \{'clerks': 3\}\} not running>",
+    ],
     "parameter_server": [
         r"gradients pushed: 400",
         r"the loss fell from 0\.\d+ to 0\.000",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from danaus._job.record import plain
 from danaus._job.state import JobState
 from danaus._job.trait import JobTrait
 from danaus._mesh.workers import attach_to_workers, shut_down
@@ -18,7 +20,7 @@ from danaus._runtime.process import existing_runtime
 if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
 
-__all__ = ["RemoteJob", "log_folder"]
+__all__ = ["RemoteJob", "log_folder", "worker_command"]
 
 _END_PATIENCE = 4.0
 """Seconds for workers to end by themselves."""
@@ -30,12 +32,33 @@ _ANSWER_PATIENCE = 12.0
 class RemoteJob(JobTrait):
     """A job whose hosts are `danaus worker` processes, reached over TCP with a key of its own.
 
-    A subclass overrides `_launch`, which starts the workers and returns their addresses, `_end`,
-    `_wish` and, where more is to be written to the state file, `_record` and `_restore`.
+    A scheduler that Danaus does not know is a subclass with two methods: `_launch` starts the
+    workers and returns their addresses, `_end` ends them. Its ``__init__`` calls this one's, and
+    sets what is asked for as public attributes that JSON has; two jobs of a class whose public
+    attributes are equal ask for the same, and the one that runs is used for both (else override
+    `_wish` and `_restore`). What `_end` must know to find the hosts again, in this client or the
+    next, `_launch` puts into `_ticket`. Where workers end with the client that started them, the
+    class says ``_is_shared = False``.
+
+    Example:
+        >>> class BatchJob(RemoteJob):
+        ...     def __init__(self, hosts: int, queue: str = "batch") -> None:
+        ...         super().__init__()
+        ...         self.hosts, self.queue = hosts, queue
+        ...
+        ...     def _launch(self, key: JobKey) -> dict[str, list[str]]:
+        ...         self._ticket["id"] = submit(worker_command(key="job.key"), self.hosts)
+        ...         return {"hosts": wait_for_addresses(self._ticket["id"])}
+        ...
+        ...     def _end(self) -> None:
+        ...         if "id" in self._ticket:
+        ...             cancel(self._ticket["id"])
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._ticket: dict[str, Any] = {}
+        """What the scheduler gave, such as the number of a job; as JSON has it."""
         self._key: JobKey | None = None
         self._workers: dict[str, list[str]] = {}
         """Addresses of the workers, by mesh."""
@@ -76,17 +99,32 @@ class RemoteJob(JobTrait):
     def _launch(self, key: JobKey) -> dict[str, list[str]]:
         """Start the workers with that key; return their addresses by mesh, in order of rank.
 
+        Whatever was raised, `_end` is called.
+
         Raises:
-            RuntimeError: They cannot be had, and why. None is left.
+            RuntimeError: They cannot be had, and why.
         """
 
     @abstractmethod
     def _end(self) -> None:
-        """End the workers, including those that are gone in part. Must be repeatable."""
+        """End the workers, including those that are gone in part. Must be repeatable.
 
-    @abstractmethod
+        It is also called where `_launch` has failed half-way, and by other clients, which know
+        `_ticket`, the wish and the addresses (`_workers`). Workers that this client is connected
+        to have been told to end before.
+        """
+
     def _wish(self) -> dict[str, Any]:
-        """What this job asks for, as JSON has it: two jobs with the same wish are the same."""
+        """What this job asks for, as JSON has it: two jobs with the same wish are the same.
+
+        By default, the public attributes.
+        """
+        owner = type(self).__name__
+        return {
+            name: plain(owner, name, value)
+            for name, value in vars(self).items()
+            if not name.startswith("_")
+        }
 
     def _make_key(self) -> JobKey:
         """The key of the workers that `_launch` is to start, or to find."""
@@ -111,7 +149,10 @@ class RemoteJob(JobTrait):
         return self._lost()
 
     def _lost(self) -> str | None:
-        """What of the running job is gone; None when all workers answer."""
+        """What of the running job is gone; None when all workers answer.
+
+        A subclass may ask its scheduler first.
+        """
         if not self.active or not self._workers:
             return "it does not run"
         deadline = time.monotonic() + _ANSWER_PATIENCE
@@ -155,6 +196,7 @@ class RemoteJob(JobTrait):
             self._workers = self._launch(self._key)
         except BaseException:
             self._end()
+            self._ticket = {}
             raise
 
     def _kill(self) -> None:
@@ -167,6 +209,7 @@ class RemoteJob(JobTrait):
             shut_down([agents[at] for at in self._addresses if at in agents], _END_PATIENCE)
         self._end()
         self._workers = {}
+        self._ticket = {}
 
     def _state(self) -> JobState:
         return JobState(self._attach())
@@ -175,11 +218,15 @@ class RemoteJob(JobTrait):
         return {
             "wish": self._wish(),
             "workers": self._workers,
+            "ticket": self._ticket,
             # The file is for this user only, as every file that holds a job.
             "key": self._key.pem if self._key is not None else None,
         }
 
     def _restore(self, fields: Mapping[str, Any]) -> None:
+        if type(self)._wish is RemoteJob._wish:  # noqa: SLF001  # is it overridden?
+            vars(self).update(fields["wish"])
+        self._ticket = dict(fields["ticket"])
         self._workers = {
             str(mesh): [str(address) for address in addresses]
             for mesh, addresses in fields["workers"].items()
@@ -190,6 +237,36 @@ class RemoteJob(JobTrait):
     def __repr__(self) -> str:
         state = "running" if self.active else "not running"
         return f"<{type(self).__name__} {self._wish()} {state}>"
+
+
+def worker_command(
+    python: str = sys.executable,
+    *,
+    name: str = "",
+    address: str = "tcp://*:0",
+    key: str = "-",
+    report: str = "",
+    until_eof: bool = False,
+) -> list[str]:
+    """The command that makes a machine a host, for a scheduler to start there.
+
+    It writes one line of JSON, ``{"address": ..., "name": ..., "pid": ...}``, to its standard
+    output once it listens.
+
+    Args:
+        python: An interpreter there that has Danaus.
+        name: The host's name, for people; by default the machine's.
+        address: Where it serves: ``tcp://HOST:PORT``; ``*`` for all addresses of the machine, port
+            0 for any free one.
+        key: Path of the job key there, which only its user may read; ``-`` for its standard input.
+        report: A file that it writes the line of JSON to as well, whole or not at all.
+        until_eof: Whether it ends when its standard input does, with all that runs there; for
+            workers that are to end with whatever started them.
+    """
+    command = [python, "-m", "danaus_cli", "worker", "--address", address, "--key", key]
+    command += ["--name", name] if name else []
+    command += ["--report", report] if report else []
+    return [*command, "--until-eof"] if until_eof else command
 
 
 def log_folder(apply_id: str | None) -> str:

@@ -12,7 +12,7 @@ from danaus._job.kubernetes import ImageSpec, KubeConfig, KubernetesJob
 from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
 from danaus._job.ray import RayJob
-from danaus._job.remote import RemoteJob
+from danaus._job.remote import RemoteJob, worker_command
 from danaus._job.slurm import SlurmJob
 from danaus._job.ssh import SSHJob
 from danaus._job.state import JobState
@@ -35,4 +35,5 @@ __all__ = [
     "SlurmJob",
     "job_load",
     "job_loads",
+    "worker_command",
 ]
