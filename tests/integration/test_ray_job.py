@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from danaus.actor import SupervisionError
 from danaus.job import RayJob, job_load
 from danaus.testing import wait_until
 from examples.anywhere import count_words
@@ -133,6 +134,28 @@ def test_a_job_whose_hosts_were_shut_down_is_replaced(
 
     assert "cannot be used" in caplog.text
     assert again.apply_id != first.apply_id
+
+
+def test_a_spare_takes_the_place_of_a_host_whose_actor_was_killed(make: Make, failures: object):
+    job = make(meshes={"trainers": 3})
+    job.keep_spares(trainers=1)
+    procs = job.state(cached_path=None).trainers.spawn_procs()
+    counters = procs.spawn("counters", Counter)
+    zygote = parent(counters.slice(hosts=1).pid.call_one().get(PATIENCE))
+    agent = parent(zygote)
+
+    os.kill(parent(agent), signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{agent}").exists(), timeout=PATIENCE, what="its end")
+    with pytest.raises(SupervisionError):
+        counters.slice(hosts=1).add.call_one(1).get(PATIENCE)
+    procs.respawn().get(PATIENCE)
+
+    assert list(counters.add.call(2).get(PATIENCE).values()) == [2, 2]
+    assert set(job.logs()) == {"trainers_0", "trainers_2"}
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 CLIENT = """

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from danaus.job import SlurmJob, job_load
+from danaus.job import JobKey, SlurmJob, job_load
+from danaus.spmd import host_mesh_from_reports
 from danaus.testing import wait_until
 from examples.anywhere import count_words
 from tests.cluster.python import interpreter
@@ -197,3 +198,43 @@ def test_a_script_runs_inside_of_its_job(make, tmp_path: Path, monkeypatch: pyte
         what="the script's answer",
     )
     wait_until(lambda: not queue(), timeout=PATIENCE, what="the end of the job")
+
+
+def test_workers_of_srun_are_found_by_their_reports(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SLURM_CONF", str(cluster))
+    JobKey.make().save(tmp_path / "job.key")
+    command = ["srun", "-N2", "--ntasks-per-node=2", str(interpreter(tmp_path)), "-m", "danaus_cli"]
+    command += ["worker", "--address", "tcp://*:0", "--key", str(tmp_path / "job.key")]
+    with subprocess.Popen([*command, "--report", f"{tmp_path}/reports/"]) as srun:
+        hosts = host_mesh_from_reports(tmp_path / "reports", 4, key=str(tmp_path / "job.key"))
+        actors = hosts.spawn_procs().spawn("counters", Counter)
+        variables = list(actors.variables.call().get(PATIENCE).values())
+        hosts.shutdown().get(PATIENCE)
+        assert srun.wait(PATIENCE) == 0
+
+    assert [v["SLURM_PROCID"] for v in variables] == ["0", "1", "2", "3"]
+    assert [v["SLURM_LOCALID"] for v in variables] == ["0", "1", "0", "1"]
+
+
+def test_ranks_of_srun_find_each_other_by_a_store(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SLURM_CONF", str(cluster))
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]))
+    (tmp_path / "store").mkdir()
+    rank = Path(__file__).with_name("spmd_rank.py")
+    command = ["srun", "-N2", "--ntasks-per-node=2", str(interpreter(tmp_path)), str(rank)]
+
+    done = subprocess.run(
+        [*command, "file", str(tmp_path / "store")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "answers [[0, null], [0, null], [1, null], [1, null]]\n"

@@ -19,7 +19,7 @@ from danaus._mesh.workers import attach_to_workers
 from danaus._net.address import is_tcp
 from danaus._net.job_key import JobKey
 from danaus._proc.launch import import_path
-from danaus._proc.place import SOCKET, make_directory
+from danaus._proc.place import SOCKET, make_directory, remove_directory
 
 if TYPE_CHECKING:
     from danaus._mesh.host_mesh import HostMesh
@@ -163,10 +163,12 @@ def _addresses(store: Store, place: str, hosts: int) -> list[str]:
 def _start_worker(name: str, key: JobKey | None, port: int) -> str:
     """Start a worker that ends with this process; the address that it serves at."""
     command = [sys.executable, "-c", _START, "worker", "--name", name, "--until-eof"]
+    directory = ""
     if key is not None:
         command += ["--address", f"tcp://*:{port}", "--key", "-"]
     else:
-        command += ["--address", f"ipc://{os.path.join(make_directory(), SOCKET)}"]
+        directory = make_directory()
+        command += ["--address", f"ipc://{os.path.join(directory, SOCKET)}"]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -185,6 +187,7 @@ def _start_worker(name: str, key: JobKey | None, port: int) -> str:
     if not line:
         process.stdin.close()
         process.stdout.close()
+        remove_directory(directory)
         raise RuntimeError(
             f"worker {name!r} on {os.uname().nodename} ended with exit code {process.wait()}; its "
             "words are in the output of this process"
