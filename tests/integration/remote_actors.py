@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from danaus._runtime.process import runtime
-from danaus.actor import Actor, Port, endpoint
+from danaus.actor import Actor, HostMesh, Port, endpoint
 from danaus.job import JobTrait
 
 PATIENCE = 40.0
@@ -53,6 +53,11 @@ class Counter(Actor):
         port.send(os.getpid())
         links = [link for link in runtime().routes.all_links() if not link.is_local]
         return bool(links) and all(link.flush(5.0) for link in links)
+
+    @endpoint
+    def finds(self, hosts: HostMesh) -> bool:
+        """Whether the hosts answer from here."""
+        return hosts.initialized.get(20)
 
     @endpoint
     def die(self) -> None:

@@ -52,6 +52,10 @@ def test_messages_from_one_to_another_arrive_in_order(hosts: HostMesh):
     assert one.all.call_one().get(PATIENCE) == list(range(2000))
 
 
+def test_a_mesh_of_hosts_that_was_sent_to_one_of_them_answers_there(hosts: HostMesh):
+    assert list(counters(hosts, per_host=1).finds.call(hosts).get(PATIENCE).values()) == [True] * 2
+
+
 def test_what_was_sent_is_acknowledged_though_nothing_else_is_said(hosts: HostMesh):
     port, receiver = Channel[int].open()
 

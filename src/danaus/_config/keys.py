@@ -103,7 +103,7 @@ _LIFE_AND_DEATH = (
         "stop_actor_timeout",
         _DURATION,
         default="10s",
-        doc="How long stopping waits for an actor to finish its queued work before its proc is killed.",
+        doc="How long stopping waits for an actor to finish its queued work before it is given up.",
     ),
     Key(
         "cleanup_timeout",

@@ -20,6 +20,7 @@ from danaus._mesh.spawner import (
     default_bootstrap_cmd,
     extent_of_host,
 )
+from danaus._net.address import is_tcp
 from danaus._proc.host import start_host
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import context, runtime
@@ -279,16 +280,18 @@ def _in_background(work: Callable[[], None]) -> None:
 
 def _await_answers(hosts: Sequence[Host], future: Future[bool]) -> None:
     """Settle ``future`` once the agents of all these hosts have answered, or one cannot."""
+    from danaus._mesh.workers import wait_for
     from danaus._proc.lease import HostSilent, greet
 
     patience: float = _config.get("host_spawn_ready_timeout")
+    elsewhere = [host for host in hosts if is_tcp(host[1])]
     try:
-        greet([address for _, address in hosts], patience)
+        greet([address for _, address in hosts if not is_tcp(address)], patience)
     except HostSilent as error:
         name = next(name for name, address in hosts if address == error.address)
         future.set_error(RuntimeError(f"attach failed: host {name!r} is lost: {error.why}"))
     else:
-        future.set_value(True)
+        wait_for(elsewhere, Spares(elsewhere), future)
 
 
 def _rebuild(hosts: list[Host], shape: Shape, python: str | None) -> HostMesh:

@@ -43,6 +43,7 @@ __all__ = [
     "run_worker_loop_forever",
     "run_worker_loop_until_shutdown",
     "shut_down",
+    "wait_for",
 ]
 
 _PAUSE = 0.02
@@ -150,8 +151,16 @@ def _serve(
                 "to its path; without one anybody on the network could use it"
             )
         remote, at = _listen_tcp(f"tcp://{served}" if reached else address)
-        directory = make_directory()
-        listener, path = _bind(f"ipc://{os.path.join(directory, SOCKET)}")
+        try:
+            directory = make_directory()
+            try:
+                listener, path = _bind(f"ipc://{os.path.join(directory, SOCKET)}")
+            except BaseException:
+                remove_directory(directory)
+                raise
+        except BaseException:
+            remote.close()
+            raise
         service = Service(listener.detach(), path, name, remote=remote.detach())
         return service, found, reached or at
     listener, path = _bind(address)
@@ -319,10 +328,10 @@ def _attach(  # a thread's work
             attached.set_error(failure)
             return
         hosts.append((host, address))
-    _wait_for(hosts, spares, attached)
+    wait_for(hosts, spares, attached)
 
 
-def _wait_for(hosts: list[Host], spares: Spares, attached: Future[bool]) -> None:
+def wait_for(hosts: list[Host], spares: Spares, attached: Future[bool]) -> None:
     """Settle ``attached`` when all workers answer, or with the first that does not.
 
     A spare that answers takes the place of one that does not.

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable
 
-__all__ = ["ERRORS", "SOCKET", "make_directory", "remove_directory", "sweep"]
+__all__ = ["ERRORS", "SOCKET", "is_elsewhere", "make_directory", "remove_directory", "sweep"]
 
 SOCKET = "s"
 """Name of the agent's socket in the directory; one letter, for paths of sockets are limited."""
@@ -22,6 +22,9 @@ ERRORS = "agent.err"
 """Name of the file that the agent's own errors go to."""
 
 _PREFIX = "danaus-"
+
+_NAME = 12
+"""Length of the name of a directory after its prefix: the machine, and its own."""
 
 _ANSWERS = 2.0
 """Seconds after which the socket of a new directory listens: its maker needs microseconds."""
@@ -55,6 +58,13 @@ def make_directory(within: str = "") -> str:
         "no directory for the host's socket could be made; set XDG_RUNTIME_DIR to a writable "
         f"directory with a short path ({'; '.join(errors)})"
     )
+
+
+def is_elsewhere(address: str) -> bool:
+    """Whether a path of a host's socket was made on another machine, or before this one's boot."""
+    name = os.path.basename(os.path.dirname(address))
+    made = name.removeprefix(_PREFIX)
+    return len(made) == _NAME and made != name and not made.startswith(_machine())
 
 
 def _machine() -> str:

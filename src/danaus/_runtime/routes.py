@@ -23,6 +23,7 @@ from danaus._net.address import is_tcp
 from danaus._net.dial import open_link
 from danaus._net.keyring import keyring
 from danaus._net.local_link import LocalLink
+from danaus._proc.place import is_elsewhere
 from danaus._proc.versions import versions
 from danaus._wire import kinds
 
@@ -326,6 +327,11 @@ class Routes:
         """Nobody answers at the agent's address: ``proc`` has ended with its host."""
         why = self.refusals.get(address)
         text = f"it could not be started: {why}" if why else "it is gone with its host's agent"
+        if not is_tcp(address) and is_elsewhere(address):
+            text = (
+                "it is on another machine, whose host has no TCP address: only processes there "
+                "reach it. Put it on a host that was started by a job or as `danaus worker`"
+            )
         host = self.host_names.get(address, "")
         self.bury(proc, {"text": text, "cause": address, "host": host})
 

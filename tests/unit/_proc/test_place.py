@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from danaus._proc.place import make_directory, remove_directory, sweep
+from danaus._proc.place import is_elsewhere, make_directory, remove_directory, sweep
 
 
 @pytest.fixture
@@ -112,3 +112,19 @@ def test_sweep_spares_hosts_of_other_machines_and_other_files(run: Path):
     sweep(str(run))
 
     assert sorted(run.iterdir()) == sorted([other, mine])
+
+
+def test_a_directory_of_this_machine_is_not_elsewhere(tmp_path: Path):
+    made = make_directory(str(tmp_path))
+
+    assert not is_elsewhere(f"{made}/s")
+    assert not is_elsewhere("/run/worker.sock")
+    assert not is_elsewhere("/tmp/danaus-mine/s")  # a user's own
+
+
+def test_a_directory_of_another_machine_is_elsewhere(tmp_path: Path):
+    made = Path(make_directory(str(tmp_path)))
+    digits = made.name.removeprefix("danaus-")
+    other = "0000" if digits[:4] != "0000" else "1111"
+
+    assert is_elsewhere(f"{made.parent}/danaus-{other}{digits[4:]}/s")
