@@ -366,6 +366,8 @@ def wait_for(hosts: list[Host], spares: Spares, attached: Future[bool]) -> None:
 def _why_not(address: str) -> str | None:
     """Why there is no way to a worker; empty where it answers, None where neither is known yet."""
     routes = runtime().routes
+    if address == runtime().address:
+        return ""  # the agent of the proc that asks
     if address in routes.refusals:
         return routes.refusals[address]
     if is_tcp(address) and address in routes.lost_agents:
