@@ -1,5 +1,6 @@
 """Hosts at TCP addresses: whatever works on one machine works between machines."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -282,7 +283,8 @@ print(actors.slice(hosts=0, procs=0).length.call_one(bytes(5_000_000)).get(20))
 """
 
 
-def test_a_client_uses_all_hosts_through_one(tmp_path: Path):
+@pytest.mark.parametrize("fanout", [16, 2], ids=["directly", "down a tree"])
+def test_a_client_uses_all_hosts_through_one(tmp_path: Path, fanout: int):
     """N3."""
     with workers(tmp_path, 3) as (started, key):
         addresses = [worker.address for worker in started]
@@ -293,6 +295,7 @@ def test_a_client_uses_all_hosts_through_one(tmp_path: Path):
             text=True,
             timeout=60,
             cwd=Path(__file__).parents[2],
+            env={**os.environ, "DANAUS_MAX_CAST_FANOUT": str(fanout)},
         )
 
         assert (done.stdout.split(), done.returncode) == (["6", "5000000"], 0), done.stderr
