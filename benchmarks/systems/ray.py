@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -84,7 +85,7 @@ class RaySystem(System):
             address="local",
             include_dashboard=False,
             log_to_driver=False,
-            logging_level="error",
+            logging_level=logging.ERROR,
             _temp_dir=self._folder,
         )
 
