@@ -258,12 +258,14 @@ def worker_command(
         name: The host's name, for people; by default the machine's.
         address: Where it serves: ``tcp://HOST:PORT``; ``*`` for all addresses of the machine, port
             0 for any free one.
-        key: Path of the job key there, which only its user may read; ``-`` for its standard input.
+        key: Path of the job key there, which only its user may read; ``-`` for its standard input,
+            empty for what the variable DANAUS_JOB_KEY has: the path, or the key itself.
         report: A file that it writes the line of JSON to as well, whole or not at all.
         until_eof: Whether it ends when its standard input does, with all that runs there; for
             workers that are to end with whatever started them.
     """
-    command = [python, "-m", "danaus_cli", "worker", "--address", address, "--key", key]
+    command = [python, "-m", "danaus_cli", "worker", "--address", address]
+    command += ["--key", key] if key else []
     command += ["--name", name] if name else []
     command += ["--report", report] if report else []
     return [*command, "--until-eof"] if until_eof else command

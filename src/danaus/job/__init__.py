@@ -13,6 +13,7 @@ from danaus._job.local import BatchJob, LocalJob
 from danaus._job.process import ProcessJob
 from danaus._job.ray import RayJob
 from danaus._job.remote import RemoteJob, worker_command
+from danaus._job.skypilot import SkyPilotJob
 from danaus._job.slurm import SlurmJob
 from danaus._job.ssh import SSHJob
 from danaus._job.state import JobState
@@ -32,6 +33,7 @@ __all__ = [
     "RayJob",
     "RemoteJob",
     "SSHJob",
+    "SkyPilotJob",
     "SlurmJob",
     "job_load",
     "job_loads",
