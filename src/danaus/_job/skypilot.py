@@ -7,7 +7,6 @@ import shlex
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from danaus import _config
@@ -200,9 +199,10 @@ class SkyPilotJob(RemoteJob):
             time.sleep(_PAUSE)
 
     def _words(self, sky: SkyPilot) -> str:
-        words = ""
-        with suppress(Exception):  # it is only to explain another failure
+        try:
             words = sky.logs(self.cluster, self._ticket["number"]).strip()
+        except Exception as error:  # noqa: BLE001  # it is only to explain another failure
+            words = f"(SkyPilot has no logs of it: {error})"
         return f": {words[-_SHOWN:]}" if words else ""
 
     def _lost(self) -> str | None:
