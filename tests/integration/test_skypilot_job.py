@@ -150,7 +150,7 @@ def test_workers_that_cannot_start_are_told_with_their_words_and_the_cluster_is_
 
 def test_what_the_workers_wrote_names_the_hosts_of_the_meshes(cloud: Cloud):
     job = make(free_port())
-    job.apply()
+    call_all(job)
     nodes = cloud.nodes[job.cluster]
     for node in nodes:
         node.send_signal(signal.SIGTERM)
