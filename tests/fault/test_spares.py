@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from danaus.actor import Actor, HostMesh, SupervisionError, attach_to_workers, endpoint
+from danaus.config import configured
 from danaus.testing import wait_until
+from tests.cluster.namespaces import can_be_made, network
 from tests.fault.conftest import Faults
 from tests.fault.victims import Victim
 from tests.remote_workers import Worker, workers
@@ -296,3 +298,27 @@ def test_an_owner_replaces_a_host_in_supervise(pool: Pools, faults: Faults):
 
     assert foreman.add.call_one().get(PATIENCE) == [2, 2, 1, 1]
     assert not faults
+
+
+@pytest.mark.skipif(not can_be_made(), reason="no network namespaces here")
+def test_a_host_that_is_cut_off_is_replaced_and_what_ran_there_ends(tmp_path: Path, faults: Faults):
+    """It must not go on beside the new ranks, however long the network is away."""
+    quick = configured(host_dead_after="3s", link_resume_within="1s")
+    with network(3) as machines, workers(tmp_path, 0) as (started, key), quick:
+        started += [Worker(key, f"tcp://{m.ipv4}:26600", m.name, m.inside) for m in machines]
+        made = Pool(started, key, 1)
+        procs = made.hosts.spawn_procs()
+        victims = procs.spawn("victims", Victim)
+        victims.add.call(1).get(PATIENCE)
+        old = victims.slice(hosts=0).pid.call_one().get(PATIENCE)
+
+        machines[0].cut()
+        with pytest.raises(SupervisionError, match=machines[0].ipv4):
+            victims.add.call(1).get(PATIENCE)
+        faults.wait()
+        procs.respawn().get(PATIENCE)
+
+        assert list(victims.add.call(1).get(PATIENCE).values()) == [1, 3]
+        wait_until(lambda: not Path(f"/proc/{old}").exists(), timeout=20, what="the old rank's end")
+        machines[0].heal()
+        assert list(victims.add.call(1).get(PATIENCE).values()) == [2, 4]
