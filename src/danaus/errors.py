@@ -19,6 +19,7 @@ from typing import Any
 
 __all__ = [
     "ActorError",
+    "BufferGone",
     "ConnectionRefused",
     "CycleError",
     "JobKeyError",
@@ -366,6 +367,10 @@ class ConnectionRefused(ConnectionError):
 
 class JobKeyError(ValueError):
     """A job key cannot be read, is none, or is missing; the text says which, and what to do."""
+
+
+class BufferGone(RuntimeError):
+    """The memory of an `RDMABuffer` is not there any more: it was dropped, or its owner ended."""
 
 
 class MissingExtra(ImportError):
