@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from danaus._runtime.router import Runtime
 
-__all__ = ["RDMABuffer"]
+__all__ = ["Handle", "RDMABuffer"]
 
 _AT_ONCE = 1 << 20
 """Bytes that are copied by the calling thread: it takes less time than to wake another."""

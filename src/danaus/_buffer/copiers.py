@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,17 @@ _THREADS = 2
 _lock = threading.Lock()
 _work: deque[Callable[[], None]] = deque()
 _running: set[threading.Thread] = set()
+
+
+def _forget() -> None:
+    """In a forked child there are no such threads, and nobody waits for what they had to do."""
+    global _lock  # noqa: PLW0603  # a thread that the child does not have may hold it
+    _lock = threading.Lock()
+    _work.clear()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def copy_later(work: Callable[[], None]) -> None:
