@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from danaus.actor import (
 from danaus.config import configured
 from danaus.errors import JobKeyError
 from danaus.job import JobKey
+from danaus.testing import wait_until
 from tests.integration.remote_actors import Counter
 from tests.remote_workers import Worker, workers
 
@@ -269,6 +271,22 @@ def test_a_worker_serves_ipv6(tmp_path: Path):
         assert list(actors.add.call(2).get(PATIENCE).values()) == [2, 2]
     finally:
         worker.end()
+
+
+def test_a_worker_that_is_told_to_end_as_soon_as_it_listens_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with tempfile.TemporaryDirectory(prefix="run-") as run:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", run)
+        key = tmp_path / "job.key"
+        JobKey.make().save(key)
+
+        for _ in range(5):
+            worker = Worker(key)
+            worker.process.terminate()
+            worker.process.wait(PATIENCE)
+            worker.end()
+            wait_until(lambda: not list(Path(run).iterdir()), timeout=PATIENCE)
 
 
 GATEWAY = """

@@ -36,6 +36,7 @@ def main() -> None:
     gc.freeze()  # the zygote's objects must not be touched, and so copied, by its children
     pid = os.fork()
     if pid == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         ours.close()
         os.close(service.listener)
         if service.remote >= 0:
@@ -56,6 +57,7 @@ def main() -> None:
     if service.lifeline >= 0:
         agent.end_with(service.lifeline)
     signal.signal(signal.SIGTERM, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # it may have come already
     agent.run()
 
 

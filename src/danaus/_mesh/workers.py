@@ -90,18 +90,28 @@ def run_worker_loop_forever(  # noqa: PLR0913  # compatible, and what schedulers
         OSError: It cannot listen there; another worker may.
     """
     del ca, private_key
-    service, found, reached = _serve(address, key, name)
-    if on_listening is not None:
-        try:
-            on_listening(reached, service.name)
-        except BaseException:
-            # Whoever it is told may be gone; there is no agent yet to remove the socket.
-            for descriptor in service.descriptors:
-                os.close(descriptor)
-            os.unlink(service.address)
-            remove_directory(os.path.dirname(service.address))
-            raise
+    # Until the agent is there, which lets it through, nobody would remove the socket.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        service, found, reached = _serve(address, key, name)
+        if on_listening is not None:
+            _tell(on_listening, service, reached)
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        raise
     become_host(replace(service, lifeline=until_end_of), found)
+
+
+def _tell(on_listening: Callable[[str, str], object], service: Service, reached: str) -> None:
+    try:
+        on_listening(reached, service.name)
+    except BaseException:
+        # Whoever it is told may be gone; there is no agent yet to remove the socket.
+        for descriptor in service.descriptors:
+            os.close(descriptor)
+        os.unlink(service.address)
+        remove_directory(os.path.dirname(service.address))
+        raise
 
 
 def run_worker_loop_until_shutdown(
