@@ -1,6 +1,8 @@
 """Hosts at TCP addresses: whatever works on one machine works between machines."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -287,6 +289,26 @@ def test_a_worker_that_is_told_to_end_as_soon_as_it_listens_leaves_nothing(
             worker.process.wait(PATIENCE)
             worker.end()
             wait_until(lambda: not list(Path(run).iterdir()), timeout=PATIENCE)
+
+
+def test_ctrl_c_ends_a_worker_and_what_runs_on_it(tmp_path: Path):
+    key = tmp_path / "job.key"
+    JobKey.make().save(key)
+    command = [sys.executable, "-m", "danaus_cli", "worker", "--key", str(key)]
+    command += ["--address", "tcp://127.0.0.1:0"]
+    worker = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert worker.stdout is not None
+    address = json.loads(worker.stdout.readline())["address"]
+    hosts = attach_to_workers(workers=[address], key=key)
+    counters(hosts).add.call(1).get(PATIENCE)
+    hosts.stop().get(PATIENCE)
+
+    os.killpg(worker.pid, signal.SIGINT)  # as a terminal does
+
+    _, errors = worker.communicate(timeout=PATIENCE)
+    assert (worker.returncode, errors.decode()) == (0, "")
 
 
 GATEWAY = """

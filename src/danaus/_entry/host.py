@@ -49,14 +49,18 @@ def main() -> None:
         _proc.run_proc(launch)
         return
     theirs.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interruptible = signal.signal(signal.SIGINT, signal.SIG_IGN) is not signal.SIG_IGN
     listener = socket.socket(fileno=service.listener)
     agent = Agent(listener, address, service.name, service.owner, ours, pid)
     if key is not None:
         agent.serve_hosts(socket.socket(fileno=service.remote), key)
     if service.lifeline >= 0:
         agent.end_with(service.lifeline)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
+    ending = [signal.SIGTERM]
+    if not service.owner and interruptible:
+        ending.append(signal.SIGINT)  # a worker in somebody's terminal
+    for number in ending:
+        signal.signal(number, lambda _number, _frame: agent.reactor.call_soon(agent.shut_down))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # it may have come already
     agent.run()
 
