@@ -142,9 +142,9 @@ _HOSTS = (
         "link_resume_within",
         _DURATION,
         default="3s",
-        doc="How long a client's hosts wait for it when its connection has ended without a word: "
+        doc="How long a client's hosts wait for it when its connection was closed without a word: "
         "within that time it connects again and nothing is lost; later it counts as gone, and its "
-        "procs are ended.",
+        "procs are ended. Where the connection was broken, host_dead_after is added.",
     ),
 )
 

@@ -107,6 +107,7 @@ class Session:
         self._last_sent = 0
         self._paused = False
         self._received = 0  # last frame delivered
+        self._longer = 0.0  # seconds beyond the usual to be resumed in
         self._told = 0  # last acknowledgement that we sent
         self._untold_bytes = 0  # received since then
         self._ack_at: float | None = None  # None if and only if no acknowledgement is owed
@@ -174,7 +175,7 @@ class Session:
     def _patience(self) -> float:
         """Seconds that the current state may last, if it is not *open* or *ended*."""
         down = self._connection is None
-        return self._limits.resume_within if down else self._limits.hello_within
+        return self._limits.resume_within + self._longer if down else self._limits.hello_within
 
     def _connected(self, connection: int, now: float, out: list[SessionCommand]) -> None:
         self._history.record(now, "Connected", connection)
@@ -200,6 +201,7 @@ class Session:
     def _disconnected(self, event: Disconnected, now: float) -> None:
         self._history.record(now, "Disconnected", event.connection, event.reason)
         if event.connection == self._connection:
+            self._longer = event.longer
             self._fall(now)
 
     def _goodbye_received(

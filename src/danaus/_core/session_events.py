@@ -73,6 +73,8 @@ class Disconnected:
 
     connection: int
     reason: str
+    longer: float = 0.0
+    """Seconds beyond the usual that it may take to be resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ _READ, _READS = 16 * 1024, 64
 _GOODBYE = 5.0
 """Seconds in which a peer can read why it is not let in."""
 
+_CLOSED = "the peer closed the connection"
 _NO_HANDOVER = "a connection cannot be handed over to another host"
 
 _decode = msgspec.msgpack.Decoder().decode
@@ -63,7 +64,7 @@ class RemoteLink(Link):
 
     is_local = False
 
-    def __init__(  # noqa: PLR0913  # what a link needs
+    def __init__(
         self,
         reactor: Reactor,
         key: JobKey,
@@ -72,7 +73,6 @@ class RemoteLink(Link):
         peer: str,
         *,
         may_wait: bool,
-        outlasts: bool = False,
     ) -> None:
         self.peer = peer
         self.context: Any = None
@@ -80,13 +80,13 @@ class RemoteLink(Link):
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
         self.on_drop: Callable[[RemoteLink], None] | None = None
         """Called when a connection has ended that the peer must make again."""
+        self.outlasts = False  # whether it waits longer for the peer to dial than that tries to
         self._reactor = reactor
         self._key = key
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._may_wait = may_wait
-        longer: float = _config.get("host_dead_after") if outlasts else 0.0
-        limits = events.SessionLimits(resume_within=longer + _config.get("link_resume_within"))
+        limits = events.SessionLimits(resume_within=_config.get("link_resume_within"))
         self._session = Session(peer, os.urandom(8).hex(), _now(), limits)
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -142,10 +142,9 @@ class RemoteLink(Link):
         peer: str,
         *,
         may_wait: bool = True,
-        outlasts: bool = False,
     ) -> RemoteLink:
-        """A link that was dialled; one that ``outlasts`` waits longer than the peer dials again."""
-        link = cls(reactor, key, on_frame, on_lost, peer, may_wait=may_wait, outlasts=outlasts)
+        """A link that a peer has dialled; its preface was read."""
+        link = cls(reactor, key, on_frame, on_lost, peer, may_wait=may_wait)
         link.resume(sock)
         return link
 
@@ -201,7 +200,10 @@ class RemoteLink(Link):
             if self._connection is connection:
                 self._connection = None
                 self._out.clear()
-                event = events.Disconnected(connection=connection.number, reason=why)
+                # The kernel of a peer that has ended says so in good order; a reset says nothing.
+                soon = why == _CLOSED and not self.outlasts
+                more: float = 0.0 if soon else _config.get("host_dead_after")
+                event = events.Disconnected(connection=connection.number, reason=why, longer=more)
                 self._session.handle(event, _now())
                 if self._dialling is not None:
                     self._dialling.lost()
@@ -352,7 +354,7 @@ class RemoteLink(Link):
         if count < 0:
             return [], False, ""
         if count == 0:
-            return [], False, "the peer closed the connection"
+            return [], False, _CLOSED
         self.bytes_in += count
         try:
             return self._take(self._decoder.feed(self._view[:count])), True, ""

@@ -259,15 +259,9 @@ class Doorway:
             on_lost(link, why)
 
         made = RemoteLink.accept(
-            visit.sock,
-            visit.key,
-            reactor,
-            on_frame,
-            lost,
-            peer,
-            may_wait=False,
-            outlasts=peer.startswith(kinds.AGENT) or "." in peer,
+            visit.sock, visit.key, reactor, on_frame, lost, peer, may_wait=False
         )
+        made.outlasts = peer.startswith(kinds.AGENT) or "." in peer
         self._links[peer, visit.link] = made
         return made
 

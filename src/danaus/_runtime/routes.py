@@ -235,9 +235,8 @@ class Routes:
             self._on_link_lost(link, why)
 
         key = keyring.own
-        link = RemoteLink.accept(
-            sock, key, self.reactor, self._on_frame, lost, peer, outlasts=not is_client(peer)
-        )
+        link = RemoteLink.accept(sock, key, self.reactor, self._on_frame, lost, peer)
+        link.outlasts = not is_client(peer)
         link.on_drop = lambda _link: self._ask(peer)
         self._sessions[peer, name] = link
         return link
