@@ -107,7 +107,8 @@ class Session:
         self._last_sent = 0
         self._paused = False
         self._received = 0  # last frame delivered
-        self._longer = 0.0  # seconds beyond the usual to be resumed in
+        # Seconds beyond the usual to be resumed in; at first a connection has yet to be made.
+        self._longer = self._limits.hello_within
         self._told = 0  # last acknowledgement that we sent
         self._untold_bytes = 0  # received since then
         self._ack_at: float | None = None  # None if and only if no acknowledgement is owed
@@ -201,7 +202,7 @@ class Session:
     def _disconnected(self, event: Disconnected, now: float) -> None:
         self._history.record(now, "Disconnected", event.connection, event.reason)
         if event.connection == self._connection:
-            self._longer = event.longer
+            self._longer = max(self._longer, event.longer)
             self._fall(now)
 
     def _goodbye_received(
@@ -221,6 +222,7 @@ class Session:
             return
         self._peer = hello.incarnation
         self._open = True
+        self._longer = 0.0
         self._acknowledged(hello.received, out)
         self._resent += len(self._kept)
         out.extend(self._frame(kept) for kept in self._kept)

@@ -56,7 +56,8 @@ class Control:
 
     def _on_end(self, link: Link, proc: str, report: dict[str, Any] | None) -> None:
         if proc:
-            self._runtime.routes.bury(proc, report)
+            unknown = {"text": f"the agent at {link.peer or 'its host'} knows nothing of it"}
+            self._runtime.routes.bury(proc, unknown if report is None else report)
         else:
             self._runtime.routes.refuse(link, (report or {}).get("text", ""))
 

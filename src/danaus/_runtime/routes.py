@@ -302,7 +302,7 @@ class Routes:
         if address is None:
             return  # it dialled us; whoever waits for it has its address and dials
         if pause > _PATIENCE:
-            self.bury(proc, None)
+            self.bury(proc, {"text": f"nobody knows anything of it at {address}"})
             return
 
         def ended(link: Link, _why: str) -> None:

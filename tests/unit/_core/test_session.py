@@ -401,3 +401,28 @@ def test_check_finds_a_damaged_session(field: str, value: object):
 
     with pytest.raises(InvariantBroken, match="session 'b'"):
         session.check()
+
+
+def test_a_connection_that_was_reset_may_be_resumed_for_longer():
+    session = Session("peer", "me", 0.0, SessionLimits(resume_within=3.0))
+    open_with(session, 1, 0.0)
+
+    session.handle(Disconnected(connection=1, reason="reset", longer=10.0), 1.0)
+    session.handle(Connected(connection=2), 2.0)
+    session.handle(Disconnected(connection=2, reason="closed"), 3.0)
+
+    assert session.deadline == pytest.approx(16.0)
+    open_with(session, 3, 5.0)
+    session.handle(Disconnected(connection=3, reason="closed"), 6.0)
+    assert session.deadline == pytest.approx(9.0)
+
+
+def open_with(session: Session, connection: int, now: float) -> None:
+    session.handle(Connected(connection=connection), now)
+    session.handle(
+        HelloReceived(
+            connection=connection, incarnation="peer's", expected=session.incarnation, received=0
+        ),
+        now,
+    )
+    assert session.state == "open"
