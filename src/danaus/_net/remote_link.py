@@ -50,9 +50,7 @@ __all__ = ["RemoteLink"]
 _READ, _READS = 16 * 1024, 64
 """Bytes that are read at a time, what TLS gives at most; reads after which others have a turn."""
 
-_GOODBYE = 5.0
-"""Seconds in which a peer can read why it is not let in."""
-
+_GOODBYE = 5.0  # seconds in which a peer can read why it is not let in
 _CLOSED = "the peer closed the connection"
 _NO_HANDOVER = "a connection cannot be handed over to another host"
 
