@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kubernetes lint types fmt check bench clean
+.PHONY: help demo test test-kubernetes test-skypilot lint types fmt check bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -15,12 +15,16 @@ demo: $(VENV)/.ready ## run a small distributed job on this machine (DEMO="--kil
 	$(BIN)/danaus demo $(DEMO)
 
 test: $(VENV)/.ready-dev ## run the tests but the slow ones; DANAUS_CI=1 runs all (TEST="-k inbox")
-	$(BIN)/pytest --ignore tests/kubernetes $(SELECT) $(TEST)
+	$(BIN)/pytest --ignore tests/kubernetes --ignore tests/skypilot $(SELECT) $(TEST)
 
 test-kubernetes: $(VENV)/.ready-dev ## run the tests on a real Kubernetes control plane (builds it)
 	tools/kubernetes/build
 	$(PIP) --editable '.[kubernetes]'
 	$(BIN)/pytest tests/kubernetes $(TEST)
+
+test-skypilot: $(VENV)/.ready-dev ## run the tests on the real SkyPilot library (installs it)
+	$(PIP) --editable '.[skypilot]'
+	$(BIN)/pytest tests/skypilot $(TEST)
 
 lint: $(VENV)/.ready-dev ## check style, layers and types
 	$(BIN)/ruff check

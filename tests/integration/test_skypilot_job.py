@@ -1,7 +1,7 @@
 """SkyPilotJob with real workers on a cloud of this machine: each node has an address of its own.
 
 The task's own script is run for each node, as SkyPilot would. The seam to the real library is in
-tests/unit/_job/test_skypilot_library.py.
+tests/skypilot/test_library.py.
 """
 
 from __future__ import annotations

@@ -28,9 +28,10 @@ class _Buffer(ctypes.Structure):
 
 
 _SIMPLE = 0
-_get = ctypes.pythonapi.PyObject_GetBuffer
+_python = ctypes.PyDLL(None)  # not `ctypes.pythonapi`: others declare its functions otherwise
+_get = _python.PyObject_GetBuffer
 _get.argtypes = (ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)
-_release = ctypes.pythonapi.PyBuffer_Release
+_release = _python.PyBuffer_Release
 _release.argtypes = (ctypes.POINTER(_Buffer),)
 
 

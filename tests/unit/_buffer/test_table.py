@@ -5,6 +5,7 @@ import pytest
 from danaus._buffer import cross_memory
 from danaus._buffer.local_memory import LocalMemory
 from danaus._buffer.table import SLOT, Table
+from danaus._wire import _big
 
 pytestmark = pytest.mark.needs_linux
 
@@ -86,3 +87,12 @@ def test_memory_that_is_read_only_is_not_written():
 def test_a_process_that_is_not_there_has_no_memory():
     with pytest.raises(cross_memory.Vanished, match="has ended"):
         cross_memory.read(2**22 - 1, 4096, 1, 4096, LocalMemory(bytearray(1)).address, 1)
+
+
+def test_that_memory_is_looked_at_leaves_large_messages_as_they_are():
+    # Both declare the same functions of the interpreter; they must not share the declarations.
+    data = bytearray(b"x" * 300_000)
+
+    memory = LocalMemory(data)
+
+    assert _big._address_of(data) == memory.address

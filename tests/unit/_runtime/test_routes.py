@@ -283,7 +283,8 @@ def test_a_process_of_which_the_agent_knows_nothing_counts_as_dead_in_the_end(
     agent.listener.settimeout(0.2)
     thread = threading.Thread(target=close_all)
     thread.start()
-    wait_until(lambda: process.dead == [("proc", None)])
+    text = f"nobody knows anything of it at {agent.address}"
+    wait_until(lambda: process.dead == [("proc", {"text": text})])
     stop.set()
     thread.join(PATIENCE)
 
