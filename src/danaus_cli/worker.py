@@ -64,7 +64,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Become the host; does not return but for an error."""
+    """Become the host; does not return but for an error.
+
+    Raises:
+        RuntimeError: An option cannot be followed.
+    """
+    try:
+        return _serve(arguments)
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
+
+def _serve(arguments: argparse.Namespace) -> int:
     rank = rank_by_launcher()
     path = _report_path(arguments.report, rank) if arguments.report else None
     name = arguments.name

@@ -236,3 +236,23 @@ def test_a_worker_whose_report_reaches_nobody_leaves_nothing(tmp_path: Path):
             run_worker_loop_forever(address=address, key=key, on_listening=report)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--address", "http://*:0"], "neither of the form"),
+        (["--address", "tcp://*:0"], "needs the key of its job"),
+        (["--address", "tcp://*:0", "--key", "nowhere"], "cannot be read"),
+        (["--address", "ipc:///tmp/x", "--report", "/tmp/"], "no launcher says"),
+    ],
+)
+def test_an_option_of_a_worker_that_cannot_be_followed_is_said_in_one_line(
+    options: list[str], text: str
+):
+    command = [sys.executable, "-m", "danaus_cli", "worker", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+    assert done.returncode == 1
+    assert text in done.stderr
+    assert len(done.stderr.splitlines()) == 1
