@@ -82,21 +82,33 @@ def flooding(host: str, port: int) -> Generator[list[float]]:
         found.extend(float(word) for word in out.split())
 
 
-class _Closer:
-    """A server that closes whatever connects."""
+def close_all() -> None:
+    """A server that closes whatever connects, until its standard input ends; print its port."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+    print(listener.getsockname()[1], flush=True)
 
-    def __init__(self) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port: int = self.listener.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
+    def serve() -> None:
         while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
+            sock, _ = listener.accept()
             sock.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    sys.stdin.read()
+
+
+@contextlib.contextmanager
+def _closing() -> Generator[int]:
+    """Port of such a server, in a process of its own: in this one it would slow the calls down."""
+    command = [sys.executable, "-m", "benchmarks.flood", "--close-all"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, cwd=Path(__file__).parent.parent, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.communicate(timeout=20)
 
 
 def _measure(ranks: Rank, seconds: float) -> tuple[float, float]:
@@ -120,21 +132,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="What a flood of bad connections costs.")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--at", help="flood HOST:PORT until interrupted (used by the benchmark)")
+    parser.add_argument("--close-all", action="store_true", help="serve (used by the benchmark)")
     arguments = parser.parse_args(argv)
+    if arguments.close_all:
+        close_all()
+        return 0
     if arguments.at:
         host, port = arguments.at.rsplit(":", 1)
         flood(host, int(port))
         return 0
-    with tempfile.TemporaryDirectory() as folder, agents(1, Path(folder)) as addresses:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        agents(1, Path(folder)) as addresses,
+        _closing() as closer,
+    ):
         key = JobKey.load(Path(folder, "job.key"))
         ranks = attach_to_workers(workers=addresses, key=key).spawn_procs().spawn("ranks", Rank)
         ranks.nothing.call().get(60)
         port = int(addresses[0].rsplit(":", 1)[1])
-        closer = _Closer()
         print("| flood | bad connections | bytes that came back | call_one | pipelined |")
         print("|---|---|---|---|---|")
         _measure(ranks, 1.0)
-        for name, at in (("none", 0), ("of a plain server", closer.port), ("of the agent", port)):
+        for name, at in (("none", 0), ("of a plain server", closer), ("of the agent", port)):
             with contextlib.ExitStack() as stack:
                 found = stack.enter_context(flooding("127.0.0.1", at)) if at else [0.0, 1.0, 0.0]
                 if at:
@@ -145,7 +164,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"| {rate:,.0f}/s |",
                 flush=True,
             )
-        closer.listener.close()
         shutdown_context().get(60)
     return 0
 

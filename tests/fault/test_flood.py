@@ -1,12 +1,17 @@
 """Strangers in great numbers get nothing, and keep nobody from working."""
 
 import os
+import socket
+import ssl
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from benchmarks.flood import flooding
+from benchmarks.flood import OPEN, flooding
+from danaus._net.preface import encode_remote
 from danaus.actor import attach_to_workers
+from danaus.job import JobKey
 from danaus.testing import wait_until
 from tests.integration.remote_actors import Counter
 from tests.remote_workers import workers
@@ -14,6 +19,8 @@ from tests.remote_workers import workers
 pytestmark = [pytest.mark.fault, pytest.mark.needs_linux]
 
 PATIENCE = 30.0
+SOON = 5.0
+"""Less than the 10 s after which whoever says nothing is closed, be there few or many."""
 MOST_VISITORS = 512
 """That have not said what they want, and are let stay."""
 
@@ -69,6 +76,58 @@ def test_a_host_has_one_open_port_and_its_procs_and_its_client_none(tmp_path: Pa
         assert listening([os.getpid()]) == set()
 
 
+def first_words_of_tls() -> bytes:
+    """What a client says first: a server that speaks TLS answers it."""
+    outgoing = ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="x")
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def answer_to(address: tuple[str, int], words: bytes) -> bytes:
+    """What comes back until the connection is closed."""
+    with socket.create_connection(address, timeout=PATIENCE) as sock:
+        try:
+            sock.sendall(words)
+            return sock.recv(4096)
+        except (ConnectionResetError, BrokenPipeError):
+            return b""
+
+
+def test_tls_begins_with_the_key_of_the_job_only(tmp_path: Path):
+    with workers(tmp_path, 1) as (started, key):
+        host, port = started[0].address.removeprefix("tcp://").rsplit(":", 1)
+        address = (host, int(port))
+        wish = ["hello", "client-x", 0, {}, "link"]
+        hello = first_words_of_tls()
+
+        assert answer_to(address, encode_remote(wish, JobKey.load(key)) + hello)
+        assert answer_to(address, encode_remote(wish, JobKey.make()) + hello) == b""
+        assert answer_to(address, hello) == b""
+
+
+def test_of_a_silent_crowd_the_first_are_closed_for_the_last(tmp_path: Path):
+    with workers(tmp_path, 1) as (started, _key), ExitStack() as stack:
+        worker = started[0]
+        pid = worker.process.pid
+        host, port = worker.address.removeprefix("tcp://").rsplit(":", 1)
+        before = descriptors(pid)
+        most = 0
+
+        crowd: list[socket.socket] = []
+        for _ in range(MOST_VISITORS + 100):
+            crowd.append(stack.enter_context(socket.create_connection((host, int(port)))))
+            most = max(most, descriptors(pid))
+        crowd[99].settimeout(SOON)
+        assert crowd[99].recv(1) == b""  # closed for the very last
+
+        assert max(most, descriptors(pid)) <= before + MOST_VISITORS + 10
+        crowd[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            crowd[-1].recv(1)
+
+
 def test_a_flood_of_strangers_keeps_nobody_from_working(tmp_path: Path):
     with workers(tmp_path, 1) as (started, key):
         worker = started[0]
@@ -93,7 +152,7 @@ def test_a_flood_of_strangers_keeps_nobody_from_working(tmp_path: Path):
         count, _seconds, answered = found
         assert count > 1000
         assert answered == 0
-        assert most <= before + MOST_VISITORS + 10
+        assert most <= before + OPEN + 10
         wait_until(lambda: descriptors(pid) <= before + 10, timeout=PATIENCE)
         assert resident(pid) - memory < 64 << 20
         assert counter.all.call_one().get(PATIENCE) == list(range(2001))

@@ -90,7 +90,7 @@ class Round:
 
     def kill_proc(self) -> None:
         rank = self.chance.choice([r for r in range(RANKS) if r not in self.history.dead])
-        self._died(rank, "SIGKILL", str(self.pids[rank]))
+        self._died(rank, str(self.pids[rank]))
         os.kill(self.pids[rank], signal.SIGKILL)
 
     def kill_agent(self, host: int) -> None:
