@@ -55,6 +55,11 @@ _HOLD = 30.0
 """Seconds for which a connection to a process that nobody has heard of yet is held."""
 
 
+_MOST_HELD = 4096
+"""Connections that are held so. Of more, those go that wait for whom was asked for first: whoever
+has recorded a preface could say it again and again."""
+
+
 class Visit:
     """A connection that has said what it wants.
 
@@ -212,6 +217,7 @@ class Doorway:
         self.agent = agent
         self._address = address
         self._held: dict[str, list[tuple[Visit, str, str]]] = {}
+        self._holding = 0
         self._tunnels: set[Tunnel] = set()
         self._links: dict[tuple[str, str], RemoteLink] = {}
         """Links from other hosts, by peer and name of the link."""
@@ -292,6 +298,9 @@ class Doorway:
         if target in agent.tombs:
             self.refuse_visit(visit, target, agent.tombs[target])
             return
+        if self._holding >= _MOST_HELD:
+            self.refuse(next(iter(self._held)), None)
+        self._holding += 1
         self._held.setdefault(target, []).append((visit, source, address))
         agent.reactor.call_later(_HOLD, lambda: self.refuse(target, None))
 
@@ -304,12 +313,17 @@ class Doorway:
 
     def flush(self, name: str) -> None:
         """``name`` is there now: hand it the connections that waited for it."""
-        for visit, source, address in self._held.pop(name, []):
+        for visit, source, address in self._let_go(name):
             self.agent.hand_over(visit, source, name, address)
+
+    def _let_go(self, name: str) -> list[tuple[Visit, str, str]]:
+        held = self._held.pop(name, [])
+        self._holding -= len(held)
+        return held
 
     def refuse(self, name: str, report: dict[str, Any] | None) -> None:
         """``name`` is dead: tell those who wait for it."""
-        for visit, _, _ in self._held.pop(name, []):
+        for visit, _, _ in self._let_go(name):
             self.refuse_visit(visit, name, report)
 
     def refuse_visit(self, visit: Visit, name: str, report: dict[str, Any] | None) -> None:

@@ -142,6 +142,22 @@ def test_a_process_that_is_not_known_yet_gets_its_connections_when_it_is(agent: 
     assert sorted(agent.handed_over) == [("a", "proc-1"), ("b", "proc-1")]
 
 
+def test_of_very_many_connections_for_nobody_the_first_are_refused_for_the_last(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(doorway, "_MOST_HELD", 2)
+    with (
+        agent.connect(preface(["dial", "a", "proc-1"])) as first,
+        agent.connect(preface(["dial", "b", "proc-1"])),
+    ):
+        wait_until(lambda: len(agent.doorway._held.get("proc-1", [])) == 2)
+        with agent.connect(preface(["dial", "c", "proc-2"])):
+            (frame,) = FrameDecoder().feed(first.recv(1000))
+            wait_until(lambda: len(agent.doorway._held.get("proc-2", [])) == 1)
+
+    assert (frame.kind, agent.doorway._holding) == (kinds.REFUSED, 1)
+
+
 def test_a_process_that_never_comes_is_refused_after_a_while(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ):
