@@ -352,12 +352,12 @@ class RemoteLink(Link):
         if count < 0:
             return [], False, ""
         if count == 0:
-            return [], False, _CLOSED
+            # Where writing has failed just now, the kernel has told of the reset already.
+            return [], False, "it broke" if self._out.nbytes else _CLOSED
         self.bytes_in += count
         try:
             return self._take(self._decoder.feed(self._view[:count])), True, ""
-        except (FrameError, ValueError, msgspec.DecodeError) as error:
-            # To connect again would bring the same.
+        except (FrameError, ValueError, msgspec.DecodeError) as error:  # and would again
             reason = f"the peer sent what is no frame: {error}"
             self._reactor.call_soon(lambda: self._end(reason))
             return [], False, ""
