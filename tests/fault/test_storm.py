@@ -62,7 +62,8 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Cluster]:
-    monkeypatch.setenv("DANAUS_HOST_DEAD_AFTER", SILENCE)  # of the workers
+    for name in ("HOST_DEAD_AFTER", "LINK_RESUME_WITHIN"):  # of the workers
+        monkeypatch.setenv(f"DANAUS_{name}", SILENCE)
     with network(HOSTS) as hosts, ExitStack() as stack:
         yield Cluster(hosts, tmp_path, stack)
 
