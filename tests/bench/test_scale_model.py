@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.scale_model import Costs, Level, fit, levels, predict
+from benchmarks.scale_model import Costs, Level, fit, levels, main, predict, ratios
 from benchmarks.simulated_hosts import ROOT, SimulatedHosts
 
 
@@ -56,3 +56,39 @@ def test_costs_are_found_in_what_was_measured():
     assert found.call_s == pytest.approx(8e-4)
     assert found.reply_s == pytest.approx(7e-6)
     assert found.head_bytes == 150
+
+
+def test_the_ratio_is_how_far_the_model_is_above_what_was_measured():
+    costs = Costs()
+    p = predict(256, 16, costs=costs)
+    measured = {
+        "hosts": 256,
+        "fanout": 16,
+        "broadcast": {"processor_s": p.root_broadcast_s / 2},
+        "call": {
+            "frames_sent": p.root_frames * 2.0,
+            "frames_received": p.root_frames * 2.0,
+            "bytes_sent": p.root_bytes / 2,
+            "bytes_received": p.root_bytes / 2,
+            "processor_s": p.root_call_s * 2,
+            "wall_s": p.call_s * 10,
+        },
+    }
+
+    found = ratios(measured, costs)
+
+    assert found == pytest.approx(
+        {"frames": 0.25, "bytes": 1.0, "broadcast": 2.0, "call": 0.5, "all": 0.1}
+    )
+
+
+def test_the_table_of_levels_adds_up_to_the_time_of_the_last_host(
+    capsys: pytest.CaptureFixture[str],
+):
+    main(["--hosts", "1000", "--fanouts", "16", "--levels"])
+
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    of_levels = [row for row in rows if row[0] == "| 1000" and len(row) == 7]
+    assert [int(row[2]) for row in of_levels] == [0, 1, 2, 3]
+    assert sum(int(row[3]) for row in of_levels) == 1001
+    assert of_levels[-1][-1] == f"{predict(1000, 16).down_s * 1e3:,.2f} ms |"

@@ -17,6 +17,7 @@ replies `GatherOpened` goes to the `GatherNode` before `CastArrived` to the rela
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,7 +84,8 @@ def plan_tree(hosts: Sequence[str], fanout: int, *, root: str = "") -> Relay:
     if fanout < 2:  # noqa: PLR2004  # a chain as deep as the mesh is long is never wanted
         raise ValueError(f"plan_tree: fanout must be 2 or more; got {fanout}.")
     if len({root, *hosts}) != len(hosts) + 1:
-        twice = sorted({host for host in hosts if host == root or hosts.count(host) > 1})
+        named = Counter((root, *hosts))
+        twice = sorted(host for host, times in named.items() if times > 1)
         raise ValueError(f"plan_tree: each host may appear once; more than once: {twice[:8]}.")
     return Relay(root, _plan_children(hosts, fanout))
 
