@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from danaus._buffer.local_memory import LocalMemory
 from danaus._runtime.future import Future, new_future
 from danaus._runtime.process import context
 
@@ -41,13 +40,7 @@ class RDMAAction:
             ValueError: ``dst`` is smaller, not contiguous, or read-only.
             RuntimeError: The batch is under way.
         """
-        memory = LocalMemory(dst)
-        if memory.nbytes < src.size():
-            raise ValueError(
-                f"the destination has {memory.nbytes:,} bytes, and the buffer {src.size():,}"
-            )
-        if memory.readonly:
-            raise ValueError("the destination is read-only")
+        src.check_destination(dst)
         return self._add(True, src, dst)  # noqa: FBT003  # a read
 
     def write_remote(self, dst: RDMABuffer, src: Any) -> Self:
@@ -57,11 +50,7 @@ class RDMAAction:
             ValueError: ``src`` is larger, or not contiguous.
             RuntimeError: The batch is under way.
         """
-        memory = LocalMemory(src)
-        if memory.nbytes > dst.size():
-            raise ValueError(
-                f"the source has {memory.nbytes:,} bytes, and the buffer {dst.size():,}"
-            )
+        dst.check_source(src)
         return self._add(False, dst, src)  # noqa: FBT003  # a write
 
     def _add(self, reads: bool, buffer: RDMABuffer, memory: Any) -> Self:  # noqa: FBT001  # ours

@@ -129,6 +129,34 @@ class RDMABuffer:
             return "cma"
         return "messages"
 
+    def check_destination(self, dst: Any) -> LocalMemory:
+        """Memory of this process that all of it can be read into.
+
+        Raises:
+            ValueError: It is smaller, not contiguous, or read-only.
+        """
+        memory = LocalMemory(dst)
+        size = self._handle.nbytes
+        if memory.nbytes < size:
+            raise ValueError(
+                f"the destination has {memory.nbytes:,} bytes, and the buffer {size:,}"
+            )
+        if memory.readonly:
+            raise ValueError("the destination is read-only")
+        return memory
+
+    def check_source(self, src: Any) -> LocalMemory:
+        """Memory of this process that can be written into it.
+
+        Raises:
+            ValueError: It is larger, or not contiguous.
+        """
+        memory = LocalMemory(src)
+        size = self._handle.nbytes
+        if memory.nbytes > size:
+            raise ValueError(f"the source has {memory.nbytes:,} bytes, and the buffer {size:,}")
+        return memory
+
     def read_into(self, dst: Any, *, timeout: int = 60) -> Future[None]:
         """Copy all of it into memory of this process.
 
@@ -143,13 +171,7 @@ class RDMABuffer:
         Raises, from the future:
             BufferGone: It was dropped, or its owner has ended.
         """
-        memory = LocalMemory(dst)
-        if memory.nbytes < self._handle.nbytes:
-            raise ValueError(
-                f"the destination has {memory.nbytes:,} bytes, and the buffer {self._handle.nbytes:,}"
-            )
-        if memory.readonly:
-            raise ValueError("the destination is read-only")
+        memory = self.check_destination(dst)
         return self._start(self._read, memory, self._handle.nbytes, timeout)
 
     def write_from(self, src: Any, *, timeout: int = 60) -> Future[None]:
@@ -167,11 +189,7 @@ class RDMABuffer:
             BufferGone: It was dropped, or its owner has ended.
             PermissionError: Its memory is read-only.
         """
-        memory = LocalMemory(src)
-        if memory.nbytes > self._handle.nbytes:
-            raise ValueError(
-                f"the source has {memory.nbytes:,} bytes, and the buffer {self._handle.nbytes:,}"
-            )
+        memory = self.check_source(src)
         return self._start(self._write, memory, memory.nbytes, timeout)
 
     def drop(self) -> Future[None]:

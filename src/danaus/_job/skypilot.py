@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from danaus import _config
-from danaus._job.mesh_name import check_mesh_name
+from danaus._job.mesh_name import check_mesh_name, check_node_count
 from danaus._job.remote import RemoteJob, worker_command
 from danaus._job.skypilot_calls import SkyPilot
 from danaus._net.address import tcp_address
@@ -103,11 +103,7 @@ class SkyPilotJob(RemoteJob):
             ValueError: The name cannot be one, or is taken, or there is no node.
         """
         check_mesh_name(name, list(self.meshes))
-        if not isinstance(num_nodes, int) or isinstance(num_nodes, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all checked
-            raise TypeError(f"host mesh {name!r} needs a number of nodes, got {num_nodes!r}")
-        if num_nodes < 1:
-            raise ValueError(f"host mesh {name!r} needs at least 1 node, got {num_nodes}")
-        self.meshes[name] = num_nodes
+        self.meshes[name] = check_node_count(name, num_nodes)
 
     @property
     def cluster(self) -> str:

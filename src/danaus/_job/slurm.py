@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from danaus import _config
 from danaus._job.local import BatchJob
-from danaus._job.mesh_name import check_mesh_name
+from danaus._job.mesh_name import check_mesh_name, check_node_count
 from danaus._job.remote import RemoteJob
 from danaus._job.slurm_commands import Slurm, batch_script
 from danaus._job.trait import in_batch
@@ -140,11 +140,7 @@ class SlurmJob(RemoteJob):
             ValueError: The name cannot be one, or is taken, or there is no node.
         """
         check_mesh_name(name, list(self.meshes))
-        if not isinstance(num_nodes, int) or isinstance(num_nodes, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all checked
-            raise TypeError(f"host mesh {name!r} needs a number of nodes, got {num_nodes!r}")
-        if num_nodes < 1:
-            raise ValueError(f"host mesh {name!r} needs at least 1 node, got {num_nodes}")
-        self.meshes[name] = num_nodes
+        self.meshes[name] = check_node_count(name, num_nodes)
 
     def share_node(
         self, tasks_per_node: int, gpus_per_task: int | None = None, partition: str | None = None

@@ -25,7 +25,7 @@ from danaus._net.dialling import Dialling
 from danaus._net.link import Link, OnFrame, OnLost, Part
 from danaus._net.poller import OUT
 from danaus._net.send_queue import SendQueue
-from danaus._net.shared import take_parts
+from danaus._net.shared import received_parts
 from danaus._net.tcp import Ending
 from danaus._net.tls import TlsConnection
 from danaus._wire import kinds
@@ -260,8 +260,7 @@ class RemoteLink(Link):
         """Send a received frame on. The caller keeps the descriptors."""
         if frame.flags & FLAG_HANDOVER:
             raise ValueError(_NO_HANDOVER)
-        parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
-        return self._send_parts(frame.kind, frame.routing, parts)
+        return self._send_parts(frame.kind, frame.routing, received_parts(frame, fds))
 
     def _send_parts(self, kind: int, routing: bytes, parts: Sequence[Part]) -> bool:
         lengths = [len(part) for part in parts]

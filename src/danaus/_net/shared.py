@@ -9,12 +9,23 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from danaus._proc.system import NATIVE
 from danaus._wire.codec import threshold
 from danaus._wire.frame import IN_SHARED, Frame, FrameError, shared_layout
 
-__all__ = ["SharedPayload", "received_payload", "share", "take_parts"]
+if TYPE_CHECKING:
+    from danaus._net.link import Link
+
+__all__ = [
+    "SharedPayload",
+    "received_parts",
+    "received_payload",
+    "send_parts",
+    "share",
+    "take_parts",
+]
 
 Part = bytes | bytearray | memoryview
 
@@ -99,6 +110,24 @@ def received_payload(frame: Frame, fds: Sequence[int]) -> SharedPayload:
         lengths = [n & ~IN_SHARED for n in frame.lengths if n & IN_SHARED]
         return SharedPayload(frame.lengths, inline, os.dup(fds[0]), shared_layout(lengths)[1])
     return share(inline)
+
+
+def received_parts(frame: Frame, fds: Sequence[int]) -> Sequence[Any]:
+    """The parts of a received frame, wherever they lie. The caller keeps the descriptors."""
+    return take_parts(frame, os.dup(fds[0])) if fds else frame.parts
+
+
+def send_parts(link: Link, kind: int, routing: bytes, parts: Sequence[Part]) -> None:
+    """Send a frame with these parts, the large ones in shared memory.
+
+    Raises:
+        OSError: There is not enough memory, or no descriptor left.
+    """
+    payload = share(parts)
+    try:
+        link.send(kind, routing, payload)
+    finally:
+        payload.close()
 
 
 def take_parts(frame: Frame, fd: int) -> list[Part]:

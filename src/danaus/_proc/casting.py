@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from danaus._net.dial import open_link
-from danaus._net.shared import share, take_parts
+from danaus._net.shared import received_parts, send_parts
 from danaus._proc.tree import Tree
 from danaus._proc.versions import versions
 from danaus._wire import kinds
@@ -108,11 +108,7 @@ class Casting:
         token = next(self._tokens)
         self._combined[token] = (record.id, host, batch)
         routing, parts = encode_batch(batch)
-        payload = share(parts)
-        try:
-            record.link.send(kinds.COMBINE, _encode((token, routing, function)), payload)
-        finally:
-            payload.close()
+        send_parts(record.link, kinds.COMBINE, _encode((token, routing, function)), parts)
         return True
 
     def on_frame(self, link: Link, frame: Frame, fds: Sequence[int]) -> None:
@@ -126,8 +122,7 @@ class Casting:
         token, routing = _decode(frame.routing)
         asked = self._combined.pop(token, None)
         if asked is not None:
-            parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
-            self.tree.send_batch(asked[1], decode_batch(routing, parts))
+            self.tree.send_batch(asked[1], decode_batch(routing, received_parts(frame, fds)))
 
     def proc_lost(self, proc: str) -> None:
         """A process of this host has ended: what it has not combined goes up as it is."""
@@ -167,8 +162,7 @@ class Casting:
         root, port, rank, status = routing
         if not self.tree.expects(root, port):
             return False
-        parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
-        self.tree.answer(root, port, rank, status, parts)
+        self.tree.answer(root, port, rank, status, received_parts(frame, fds))
         return True
 
     def pass_up(self, frame: Frame, target: str, fds: Sequence[int]) -> bool:

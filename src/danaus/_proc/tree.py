@@ -10,7 +10,6 @@ from below by the id under which it introduced itself.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -49,7 +48,7 @@ from danaus._core.gather_events import (
     Tick,
 )
 from danaus._core.recent import Recent
-from danaus._net.shared import SharedPayload, received_payload, share, take_parts
+from danaus._net.shared import SharedPayload, received_parts, received_payload, send_parts
 from danaus._proc.group import Cast, Group, cast_name, root_of
 from danaus._wire import kinds
 from danaus._wire.tree_frames import Batch, Branch, CastHead, decode_batch, encode_batch
@@ -198,8 +197,7 @@ class Tree:
         if kind == kinds.CAST:
             self._on_cast(link, _decode_head(routing), received_payload(frame, fds))
         elif kind == kinds.GATHER:
-            parts: Any = take_parts(frame, os.dup(fds[0])) if fds else frame.parts
-            self._on_batch(peer, decode_batch(routing, parts))
+            self._on_batch(peer, decode_batch(routing, received_parts(frame, fds)))
         elif kind == kinds.TREE_ACK:
             self._on_acknowledged(peer, *_decode(routing))
         elif kind == kinds.GROUP:
@@ -420,12 +418,7 @@ class Tree:
         link = self._ground.link_up(host)
         if link is None:
             return
-        routing, parts = encode_batch(batch)
-        payload = share(parts)
-        try:
-            link.send(kinds.GATHER, routing, payload)
-        finally:
-            payload.close()
+        send_parts(link, kinds.GATHER, *encode_batch(batch))
 
     def _report_lost(self, root: str, host: str) -> None:
         """Pass on, up to the root, that a host was lost before it had a cast."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from danaus._net.shared import share
+from danaus._net.shared import send_parts
 from danaus._runtime.outcome import COVERED, RAISED, VALUE, close_error
 from danaus._wire import kinds
 from danaus._wire.codec import dumps, loads
@@ -78,8 +78,4 @@ class Combining:
                 link, routing, parts = self._batches.popleft()
             token, inner, function = _decode(routing)
             routing, out = encode_batch(combine(decode_batch(inner, parts), function))
-            payload = share(out)
-            try:
-                link.send(kinds.COMBINE, _encode((token, routing)), payload)
-            finally:
-                payload.close()
+            send_parts(link, kinds.COMBINE, _encode((token, routing)), out)

@@ -99,8 +99,9 @@ class Outbox:
                     routing = _encode(
                         (proc, actor, me, source_actor, seq, method, port, rank, extent)
                     )
-                    if not self._send(kinds.CALL, proc, address, routing, parts, payload):
-                        self._fail_dead(port, proc)
+                    sent = self._send(kinds.CALL, proc, address, routing, parts, payload)
+                    if not sent and port >= 0:
+                        self.fail_dead(proc)
                 except BaseException:
                     # The number is taken: without a message of that number the actor would wait.
                     self._skip(proc, address, actor, source_actor, seq)
@@ -109,10 +110,10 @@ class Outbox:
             if payload is not None:
                 payload.close()
 
-    def _fail_dead(self, port: int, proc: str) -> None:
-        """A call was to a process that is dead already."""
+    def fail_dead(self, proc: str) -> None:
+        """Those who wait for a process that is dead already are told, if it is."""
         runtime = self._runtime
-        if port >= 0 and proc in self._routes.dead:
+        if proc in self._routes.dead:
             report = self._routes.dead[proc]
             expected = bool(report and report.get("stopping"))
             runtime.fail_targets(

@@ -226,13 +226,8 @@ class Trees:
 
     def _lost(self, port: int, rank: int, proc: str, host: str) -> None:
         """A rank will not answer: find out why, for its agent has not told us."""
-        runtime = self._runtime
         if proc in self._routes.dead:
-            report = self._routes.dead[proc]
-            expected = bool(report and report.get("stopping"))
-            runtime.fail_targets(
-                proc, lambda call, r: runtime.faults.for_call(proc, call, r, expected=expected)
-            )
+            self._runtime.outbox.fail_dead(proc)
             return
         self._routes.inquire(proc, host)
         self.call_later(_LAST_WORD, lambda: self._give_up(port, rank, proc, host))
